@@ -1,0 +1,179 @@
+"""`greenroom call`: a command to a running service, over its MCP endpoint.
+
+The command goes through the same door as everybody's, so it can do what the service exposes as
+tools and nothing else; there is no second, unguarded way in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any, Final
+
+from greenroom.cli._failure import CommandFailed
+from greenroom.cli._load import parse_ref
+from greenroom.mcp import HANDLER_KEY, IDEMPOTENCY_KEY, ID_PARAMETER_KEY
+
+_LOCAL: Final = "http://127.0.0.1:8000"
+_VERSION: Final = "2026-07-28"
+_SCALARS_IN_TEXT: Final = {"integer", "number", "boolean", "object", "array", "null"}
+
+
+def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "call",
+        help="call a tool of a running service",
+        description="Calls a command of an instance through the service's MCP endpoint.",
+    )
+    parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
+    parser.add_argument("handler", metavar="HANDLER", help="the command, or the tool's name")
+    parser.add_argument(
+        "arguments", metavar="NAME=VALUE", nargs="*", help="text, or JSON where no text is expected"
+    )
+    parser.add_argument(
+        "--url", default=_LOCAL, help=f"the service, or its MCP endpoint (default: {_LOCAL}/mcp)"
+    )
+    parser.add_argument("--idempotency-key", help="the same key again does nothing again")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait (default: 30)")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Find the tool, call it, print what it answered."""
+    ref = parse_ref(chosen.instance)
+    server = _Server(chosen.url, chosen.timeout)
+    tool = _find(server, ref.component, chosen.handler)
+    schema = tool["inputSchema"].get("properties", {})
+    arguments = dict(_parse(one, schema) for one in chosen.arguments)
+    arguments[tool["_meta"][ID_PARAMETER_KEY]] = ref.instance
+    params: dict[str, Any] = {"name": tool["name"], "arguments": arguments}
+    if chosen.idempotency_key is not None:
+        params["_meta"] = {IDEMPOTENCY_KEY: chosen.idempotency_key}
+    result = server.ask("tools/call", params)
+    text = "\n".join(part.get("text", "") for part in result["content"])
+    if result.get("isError"):
+        print(text, file=sys.stderr)
+        return 1
+    structured = result.get("structuredContent")
+    print(text if structured is None else json.dumps(structured, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _find(server: _Server, component: str, handler: str) -> dict[str, Any]:
+    tools = list(server.tools())
+    own = [tool for tool in tools if _handler_of(tool).startswith(f"{component}.")]
+    for tool in own:
+        if handler in (tool["name"], _handler_of(tool).partition(".")[2]):
+            if ID_PARAMETER_KEY not in tool["_meta"]:
+                raise CommandFailed(
+                    f"The service decides by itself which instance {tool['name']} is for, so it "
+                    "can't be called for one from here."
+                )
+            return tool
+    if not own:
+        components = sorted({_handler_of(tool).partition(".")[0] for tool in tools} - {""})
+        raise CommandFailed(
+            f"The service exposes no tool of a component {component!r}; it exposes: "
+            f"{', '.join(components) or 'none'}."
+        )
+    known = ", ".join(sorted(_handler_of(tool).partition(".")[2] for tool in own))
+    raise CommandFailed(f"{component!r} has no tool {handler!r}; it has: {known}.")
+
+
+def _handler_of(tool: dict[str, Any]) -> str:
+    return str(tool.get("_meta", {}).get(HANDLER_KEY, ""))
+
+
+def _parse(text: str, schema: dict[str, Any]) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandFailed(f"{text!r} is not an argument: write NAME=VALUE.", usage=True)
+    kinds = schema.get(name, {}).get("type", "string")
+    if _SCALARS_IN_TEXT.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
+        return name, value
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        # The service says better than this command what is wrong with the value.
+        return name, value
+
+
+class _Server:
+    """A running service's MCP endpoint."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise CommandFailed(f"{url!r} is not the URL of a service.", usage=True)
+        path = parts.path.rstrip("/") or "/mcp"
+        self._url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+        self._timeout = timeout
+
+    def tools(self) -> Iterator[dict[str, Any]]:
+        """Every tool, page after page."""
+        cursor: dict[str, Any] = {}
+        while True:
+            page = self.ask("tools/list", cursor)
+            yield from page["tools"]
+            if "nextCursor" not in page:
+                return
+            cursor = {"cursor": page["nextCursor"]}
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The result of one request."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": _VERSION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "greenroom call", "version": "1"},
+        }
+        params = {**params, "_meta": meta | params.get("_meta", {})}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": _VERSION,
+            "Mcp-Method": method,
+        }
+        if "name" in params:
+            headers["Mcp-Name"] = params["name"]
+        answer = self._post(json.dumps(body).encode(), headers)
+        if "error" in answer:
+            raise CommandFailed(f"The service refused: {answer['error']['message']}")
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _post(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+        request = urllib.request.Request(self._url, body, headers)  # noqa: S310 - checked above
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310
+                text = response.read()
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            if not text.startswith(b"{"):
+                raise CommandFailed(
+                    f"There is no MCP endpoint at {self._url} (HTTP {error.code}). "
+                    "Give its URL with --url."
+                ) from None
+        except TimeoutError:
+            raise CommandFailed(
+                f"No answer within {self._timeout:g} s; the command may still be carried out. "
+                "Look at the state, or call again with the same --idempotency-key."
+            ) from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise CommandFailed(
+                f"No service answers at {self._url}: {reason}. Start it with: greenroom run …"
+            ) from None
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or not answer.keys() & {"result", "error"}:
+            raise CommandFailed(f"What answers at {self._url} is not an MCP endpoint.")
+        return answer

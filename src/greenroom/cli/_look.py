@@ -1,0 +1,161 @@
+"""`greenroom components|instances|events|state`: what a service has stored, read-only.
+
+The database is only read, so this works while the service runs, and never disturbs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from greenroom.cli._load import add_target, load_service, parse_ref
+from greenroom.clock import to_datetime
+
+if TYPE_CHECKING:
+    from greenroom.components import ComponentDefinition
+    from greenroom.persistence import InstanceSummary
+    from greenroom.runtime import StoredEvent
+
+Commands = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
+
+
+def add_look(commands: Commands[argparse.ArgumentParser]) -> None:
+    """The commands' arguments."""
+    _add(commands, "components", components, "list the components of a service")
+
+    parser = _add(commands, "instances", instances, "list the instances of a component")
+    parser.add_argument("component", metavar="COMPONENT")
+    parser.add_argument("--after", metavar="ID", help="begin after this instance id")
+    parser.add_argument("--limit", type=_count, default=100, help="at most so many (default: 100)")
+
+    parser = _add(commands, "events", events, "show what an instance has been through")
+    parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
+    parser.add_argument("--after", type=int, default=0, help="begin after this sequence number")
+    parser.add_argument("--limit", type=_count, default=1000, help="at most so many (default: 1000)")
+
+    parser = _add(commands, "state", state, "show the state of an instance")
+    parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
+    parser.add_argument("--at", type=int, metavar="N", help="as it was after this sequence number")
+
+
+def components(chosen: argparse.Namespace) -> None:
+    """One line per component, one below it per command."""
+    definitions = load_service(chosen.service).runtime.definitions
+    if chosen.json:
+        _print_json([_component(one) for one in definitions.values()])
+        return
+    for one in definitions.values():
+        print(f"{one.id}  {one.kind}  {one.cls.__module__}.{one.cls.__qualname__}")
+        for command in _component(one)["commands"]:
+            kind = "reads" if command["read_only"] else "writes"
+            tool = f"  tool {command['tool']}" if command["tool"] else ""
+            print(f"    {command['name']}({', '.join(command['parameters'])})  {kind}{tool}")
+
+
+def instances(chosen: argparse.Namespace) -> None:
+    """One line per instance: id, version, times."""
+    with load_service(chosen.service).reading() as reader:
+        found = reader.instances(chosen.component, after=chosen.after, limit=chosen.limit)
+    if chosen.json:
+        _print_json([_instance(one) for one in found])
+        return
+    for one in found:
+        notes = " ".join(f"{name}={value}" for name, value in _instance(one).items() if value)
+        print(notes)
+
+
+def events(chosen: argparse.Namespace) -> None:
+    """One line per record: number, time, type, content."""
+    with load_service(chosen.service).reading() as reader:
+        found = reader.events(parse_ref(chosen.instance), after=chosen.after, limit=chosen.limit)
+    if chosen.json:
+        _print_json([_event(one) for one in found])
+        return
+    for one in found:
+        content = json.dumps(to_jsonable_python(one.value), ensure_ascii=False)
+        print(f"{one.sequence_number}  {one.timestamp.isoformat()}  {one.type_name}  {content}")
+
+
+def state(chosen: argparse.Namespace) -> None:
+    """The state as JSON."""
+    with load_service(chosen.service).reading() as reader:
+        _print_json(to_jsonable_python(reader.state_at(parse_ref(chosen.instance), chosen.at)))
+
+
+def _add(
+    commands: Commands[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text)
+    add_target(parser)
+    if name != "state":
+        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _component(definition: ComponentDefinition) -> dict[str, Any]:
+    tools = {tool.handler.name: tool.name for tool in definition.tools}
+    return {
+        "id": definition.id,
+        "kind": definition.kind,
+        "class": f"{definition.cls.__module__}.{definition.cls.__qualname__}",
+        "description": definition.description,
+        "commands": [
+            {
+                "name": handler.name,
+                "parameters": [parameter.name for parameter in handler.parameters],
+                "read_only": handler.read_only,
+                "tool": tools.get(handler.name),
+            }
+            for handler in definition.handlers.values()
+        ],
+        "stored_types": [f"{info.name} v{info.version}" for info in definition.stored_types],
+    }
+
+
+def _instance(summary: InstanceSummary) -> dict[str, Any]:
+    return {
+        "id": summary.ref.instance,
+        "version": summary.sequence_number,
+        "created": _time(summary.created_at),
+        "updated": _time(summary.updated_at),
+        "deleted": _time(summary.deleted_at),
+        "expires": _time(summary.expires_at),
+    }
+
+
+def _event(event: StoredEvent[Any]) -> dict[str, Any]:
+    return {
+        "sequence_number": event.sequence_number,
+        "timestamp": event.timestamp.isoformat(),
+        "type": event.type_name,
+        "value": to_jsonable_python(event.value),
+        "metadata": list(_pairs(event.metadata)),
+    }
+
+
+def _pairs(metadata: Any) -> Iterator[list[str]]:
+    for name, value in metadata:
+        yield [name, value]
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else to_datetime(milliseconds).isoformat()
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))

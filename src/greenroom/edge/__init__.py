@@ -1,0 +1,15 @@
+"""What both doors share: checks on who asks, carrying out a tool call, errors as told outside."""
+
+from greenroom.edge._errors import ErrorView, describe, report
+from greenroom.edge._hosts import HostCheck, Refusal
+from greenroom.edge._tools import ToolCaller, ToolOutcome
+
+__all__ = [
+    "ErrorView",
+    "HostCheck",
+    "Refusal",
+    "ToolCaller",
+    "ToolOutcome",
+    "describe",
+    "report",
+]

@@ -1,0 +1,204 @@
+"""The endpoint: one POST in, one answer out.
+
+A bare ASGI application, to be hung into a router as a plain route: FastAPI's path operations
+cost as much as the whole protocol work here (decision: docs/decisions). Nothing is kept between
+requests, so it needs no start-up and any number of workers may serve it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from greenroom.logs import correlation_id, new_correlation_id
+from greenroom.mcp._body import BodyTooLargeError, ClientGoneError, parse, read_body
+from greenroom.mcp._envelope import (
+    check_shape,
+    refuse_doubled_headers,
+    revision_of,
+    revision_of_notification,
+)
+from greenroom.mcp._methods import McpRequest, Methods
+from greenroom.mcp._results import dump, failure, response
+from greenroom.mcp._wire import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Revision,
+    WireError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+
+    from greenroom.components import McpEndpointDefinition
+    from greenroom.edge import HostCheck, ToolCaller
+    from greenroom.mcp._body import Receive
+
+    Scope = MutableMapping[str, Any]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_log = logging.getLogger("greenroom.mcp")
+
+MAX_BATCH: Final = 100
+"""Messages in a body, in the one revision that has batches."""
+
+_JSON: Final = (b"content-type", b"application/json")
+_NO_ID: Final = b"null"
+
+
+class McpEndpoint:
+    """An ASGI application that speaks MCP over stateless Streamable HTTP."""
+
+    def __init__(
+        self,
+        definition: McpEndpointDefinition,
+        caller: ToolCaller,
+        hosts: HostCheck,
+        *,
+        max_body_bytes: int,
+    ) -> None:
+        self.path = definition.path
+        self._hosts = hosts
+        self._max_body_bytes = max_body_bytes
+        self._dispatch = Dispatcher(Methods(definition, caller))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        try:
+            status, body, extra = await self._answer(scope, receive)
+        except ClientGoneError:
+            return
+        headers = [(b"content-length", b"%d" % len(body)), *extra]
+        if body:
+            headers.append(_JSON)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(
+        self, scope: Scope, receive: Receive
+    ) -> tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]:
+        pairs = scope["headers"]
+        headers = dict(pairs)
+        refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
+        if refusal is not None:
+            return refusal.status, _refused(refusal.text), ()
+        if scope["method"] != "POST":
+            # No session to delete and no stream to open, in either era.
+            return 405, _refused("Send a POST"), ((b"allow", b"POST"),)
+        if not _is_json(headers.get(b"content-type")):
+            return 415, _refused("The content type must be application/json"), ()
+        if not _accepts_json(headers.get(b"accept")):
+            return 406, _refused("Accept application/json; this server answers with nothing else"), ()
+        try:
+            body = await read_body(receive, headers, self._max_body_bytes)
+        except BodyTooLargeError:
+            text = f"The body is over the limit of {self._max_body_bytes:,} bytes"
+            return 413, _refused(text), ((b"connection", b"close"),)
+        try:
+            if len(headers) != len(pairs):
+                refuse_doubled_headers(pairs)
+            message = parse(body)
+        except WireError as error:
+            return 400, failure(_NO_ID, error), ()
+        if type(message) is list:
+            return (*await self._dispatch.batch(headers, message), ())
+        return (*await self._dispatch.message(headers, message), ())
+
+
+class Dispatcher:
+    """From a parsed body to a status and the bytes of the answer."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+
+    async def message(
+        self, headers: Mapping[bytes, bytes], message: Any, *, alone: bool = True
+    ) -> tuple[int, bytes]:
+        """Answer one message; 202 and no body where none is due."""
+        id_ = _NO_ID
+        revision = None
+        try:
+            if type(message) is dict:
+                id_ = _id_of(message)
+                if "id" not in message or "method" not in message:
+                    return _acknowledge(headers, message)
+            check_shape(message)
+            revision = revision_of(headers, message)
+            handler = revision.methods.get(message["method"])
+            if handler is None:
+                raise WireError(METHOD_NOT_FOUND, f"Method not found: {message['method']}")
+            request = McpRequest(revision, message.get("params", {}), headers, alone)
+            result = await getattr(self._methods, handler)(request)
+        except WireError as error:
+            # Until its revision is known, what is wrong with a message is its form.
+            status = 400 if revision is None else revision.statuses.get(error.code, 200)
+            return status, failure(id_, error)
+        except Exception:
+            return 500, failure(id_, _unexpected())
+        return 200, response(id_, result)
+
+    async def batch(
+        self, headers: Mapping[bytes, bytes], messages: list[Any]
+    ) -> tuple[int, bytes]:
+        """Answer a body of several messages, where the revision has such."""
+        try:
+            revision = revision_of_notification(headers)
+            _check_batch(revision, messages)
+        except WireError as error:
+            return 400, failure(_NO_ID, error)
+        answers = await asyncio.gather(
+            *(self.message(headers, message, alone=False) for message in messages)
+        )
+        bodies = [body for _, body in answers if body]
+        return (200, b"[" + b",".join(bodies) + b"]") if bodies else (202, b"")
+
+
+def _check_batch(revision: Revision, messages: list[Any]) -> None:
+    if not revision.batches:
+        raise WireError(INVALID_REQUEST, f"{revision.version} has one message in a body")
+    if not 0 < len(messages) <= MAX_BATCH:
+        raise WireError(INVALID_REQUEST, f"A batch must have 1 to {MAX_BATCH} messages")
+    if any(type(one) is dict and one.get("method") == "initialize" for one in messages):
+        raise WireError(INVALID_REQUEST, "initialize must not be part of a batch")
+
+
+def _acknowledge(headers: Mapping[bytes, bytes], message: dict[str, Any]) -> tuple[int, bytes]:
+    """What needs no answer: a notification, or a response to a request we never sent."""
+    revision = revision_of_notification(headers)
+    if "method" in message:
+        check_shape(message)
+    elif revision.modern or not ("result" in message or "error" in message):
+        raise WireError(INVALID_REQUEST, "A message must be a request or a notification")
+    return 202, b""
+
+
+def _id_of(message: dict[str, Any]) -> bytes:
+    id_ = message.get("id")
+    return dump(id_) if type(id_) in (str, int) else _NO_ID
+
+
+def _refused(text: str) -> bytes:
+    return failure(_NO_ID, WireError(INVALID_REQUEST, text))
+
+
+def _unexpected() -> WireError:
+    reference = correlation_id.get() or new_correlation_id()
+    _log.exception("MCP request failed", extra={"correlation_id": reference})
+    return WireError(INTERNAL_ERROR, f"Internal error. Reference: {reference}")
+
+
+def _is_json(content_type: bytes | None) -> bool:
+    if content_type is None or content_type == b"application/json":
+        return True
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind == b"application/json" or kind.endswith(b"+json")
+
+
+def _accepts_json(accept: bytes | None) -> bool:
+    """Whether JSON may be sent. The specification wants two types named; many clients name one."""
+    if accept is None or b"application/json" in accept or b"*/*" in accept:
+        return True
+    kinds = {kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")}
+    return kinds == {b""} or not kinds.isdisjoint({b"application/json", b"application/*"})

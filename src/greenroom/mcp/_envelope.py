@@ -1,0 +1,137 @@
+"""Which revision a message speaks, and whether its headers and its body say the same."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from greenroom.mcp._wire import (
+    CAPABILITIES_KEY,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MIRRORED,
+    MODERN_VERSIONS,
+    REVISIONS,
+    UNNAMED,
+    VERSION_KEY,
+    Revision,
+    WireError,
+    unsupported,
+)
+
+_VERSION_HEADER: Final = b"mcp-protocol-version"
+_ROUTING_HEADERS: Final = (_VERSION_HEADER, b"mcp-method", b"mcp-name")
+_ABSENT: Final = object()
+
+
+def header(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
+    """A header's value; httptools leaves white space around it, which is not part of it."""
+    raw = headers.get(name)
+    return None if raw is None else raw.decode("latin-1").strip(" \t")
+
+
+def refuse_doubled_headers(pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises when a routing header comes twice: readers of the first and the last would differ."""
+    names = [name for name, _ in pairs]
+    for routing in _ROUTING_HEADERS:
+        if names.count(routing) > 1:
+            raise WireError(HEADER_MISMATCH, f"The {routing.decode()} header came more than once")
+
+
+def revision_of(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Revision:
+    """The revision that a request speaks, after all that its era requires has been checked.
+
+    The order of the checks decides which error a broken request gets; it is the official
+    SDK's: the envelope, then agreement with the headers, then the version.
+    """
+    named = _named_version(message)
+    version = header(headers, _VERSION_HEADER)
+    if named is _ABSENT and version is None:
+        return UNNAMED
+    revision = REVISIONS.get(version) if version is not None else None
+    if revision is not None and not revision.modern and named in (_ABSENT, version):
+        return revision
+    if named is _ABSENT and revision is None:
+        raise unsupported(version, tuple(REVISIONS))
+    _check_envelope(message)
+    _check_headers(headers, message, version, named)
+    if revision is None or not revision.modern:
+        raise unsupported(version, MODERN_VERSIONS)
+    return revision
+
+
+def revision_of_notification(headers: Mapping[bytes, bytes]) -> Revision:
+    """The revision of a message that needs no answer; only its version header is looked at."""
+    version = header(headers, _VERSION_HEADER)
+    if version is None:
+        return UNNAMED
+    if version not in REVISIONS:
+        raise unsupported(version, tuple(REVISIONS))
+    return REVISIONS[version]
+
+
+def check_shape(message: Any) -> None:
+    """Raises unless this is one JSON-RPC 2.0 request."""
+    if type(message) is not dict:
+        raise WireError(INVALID_REQUEST, "A message must be a JSON object")
+    if message.get("jsonrpc") != "2.0":
+        raise WireError(INVALID_REQUEST, "A message must have jsonrpc: '2.0'")
+    if type(message.get("method")) is not str:
+        raise WireError(INVALID_REQUEST, "A request must name its method")
+    if "id" in message and type(message["id"]) not in (str, int):
+        raise WireError(INVALID_REQUEST, "The id of a request must be a string or an integer")
+    if type(message.get("params", {})) is not dict:
+        raise WireError(INVALID_PARAMS, "params must be an object")
+
+
+def _named_version(message: Mapping[str, Any]) -> Any:
+    meta = message.get("params", {}).get("_meta")
+    return meta.get(VERSION_KEY, _ABSENT) if type(meta) is dict else _ABSENT
+
+
+def _check_envelope(message: Mapping[str, Any]) -> None:
+    meta = message.get("params", {}).get("_meta")
+    if type(meta) is not dict:
+        raise WireError(
+            INVALID_PARAMS, f"params._meta must be an object with {VERSION_KEY} and {CAPABILITIES_KEY}"
+        )
+    missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
+    if missing:
+        raise WireError(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}")
+    if type(meta[CAPABILITIES_KEY]) is not dict:
+        raise WireError(INVALID_PARAMS, f"params._meta.{CAPABILITIES_KEY} must be an object")
+
+
+def _check_headers(
+    headers: Mapping[bytes, bytes], message: Mapping[str, Any], version: str | None, named: Any
+) -> None:
+    _agree("MCP-Protocol-Version", version, named)
+    _agree("Mcp-Method", header(headers, b"mcp-method"), message["method"])
+    parameter = MIRRORED.get(message["method"])
+    if parameter is not None:
+        value = message["params"].get(parameter)
+        if value is not None:
+            _agree("Mcp-Name", decode_value(header(headers, b"mcp-name")), value)
+
+
+def _agree(name: str, in_header: str | None, in_body: Any) -> None:
+    if in_header is None:
+        raise WireError(HEADER_MISMATCH, f"The {name} header is missing or malformed")
+    if in_header != in_body:
+        raise WireError(
+            HEADER_MISMATCH,
+            f"The {name} header {in_header!r} does not match {in_body!r} in the body",
+        )
+
+
+def decode_value(value: str | None) -> str | None:
+    """A header's value, which comes as `=?base64?…?=` where it isn't plain ASCII."""
+    if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return b64decode(value[len("=?base64?") : -len("?=")], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

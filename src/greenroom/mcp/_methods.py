@@ -1,0 +1,173 @@
+"""What the methods of the protocol do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from greenroom.components import ToolContext
+from greenroom.logs import correlation_id, new_correlation_id
+from greenroom.mcp._envelope import header
+from greenroom.mcp._listing import ToolListing
+from greenroom.mcp._results import ResultWriter, dump
+from greenroom.mcp._wire import (
+    IDEMPOTENCY_KEY,
+    INVALID_PARAMS,
+    MODERN_VERSIONS,
+    NEWEST_LEGACY,
+    REVISIONS,
+    Revision,
+    WireError,
+)
+
+if TYPE_CHECKING:
+    from greenroom.components import McpEndpointDefinition
+    from greenroom.edge import ToolCaller
+
+_TTL_MS: Final = 300_000
+"""How long clients may keep lists. Tools change with a deployment only; five minutes after one,
+every client has seen it."""
+
+_MAX_KEY: Final = 255
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?\Z")
+
+
+class RequestHeaders(Mapping[str, str]):
+    """The headers of a request as text; decoded only when somebody looks at them."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        value = header(self._raw, name.lower().encode("latin-1", "replace"))
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+@dataclass(slots=True)
+class McpRequest:
+    """One request that passed every check of its revision."""
+
+    revision: Revision
+    params: Mapping[str, Any]
+    headers: Mapping[bytes, bytes]
+    alone: bool = True
+    """Not part of a batch; a batch can't share one `Idempotency-Key` header."""
+
+
+class Methods:
+    """Answers the methods that the wire table names, with the JSON of their results.
+
+    A method that is not in the table does not exist; resources and prompts come with a row
+    there and a method here.
+    """
+
+    def __init__(self, endpoint: McpEndpointDefinition, caller: ToolCaller) -> None:
+        info = {"name": endpoint.server_name, "version": endpoint.server_version}
+        capabilities: dict[str, Any] = {"tools": {}}
+        self._caller = caller
+        self._tools = {tool.name: tool for tool in endpoint.tools}
+        self._listing = ToolListing(endpoint.tools)
+        self._legacy = ResultWriter(None)
+        self._modern = ResultWriter(info)
+        about: dict[str, Any] = {"capabilities": capabilities}
+        if endpoint.instructions:
+            about["instructions"] = endpoint.instructions
+        self._introduction = about | {"serverInfo": info}
+        self._discovery = self._modern.result(
+            dump(about | {"supportedVersions": MODERN_VERSIONS})[1:-1] + _CACHING
+        )
+
+    async def initialize(self, request: McpRequest) -> bytes:
+        """The legacy handshake: the version that was asked for, or the newest before 2026-07-28."""
+        requested = request.params.get("protocolVersion")
+        if not isinstance(requested, str):
+            raise WireError(INVALID_PARAMS, "protocolVersion must be a string")
+        revision = REVISIONS.get(requested)
+        spoken = NEWEST_LEGACY if revision is None or revision.modern else revision
+        return dump({"protocolVersion": spoken.version, **self._introduction})
+
+    async def ping(self, request: McpRequest) -> bytes:
+        """Nothing, to show that somebody is there."""
+        return b"{}"
+
+    async def discover(self, request: McpRequest) -> bytes:
+        """What this server is and can do."""
+        return self._discovery
+
+    async def list_tools(self, request: McpRequest) -> bytes:
+        """One page of the tools."""
+        page = self._listing.page(request.params.get("cursor"))
+        if request.revision.modern:
+            return self._modern.result(page + _CACHING)
+        return self._legacy.result(page)
+
+    async def call_tool(self, request: McpRequest) -> bytes:
+        """What a tool answered; what went wrong in it is an answer too, which a model can act on."""
+        params = request.params
+        name = params.get("name")
+        tool = self._tools.get(name) if type(name) is str else None
+        if tool is None:
+            raise WireError(INVALID_PARAMS, f"Unknown tool: {name}")
+        arguments = params.get("arguments")
+        if arguments is None:
+            arguments = {}
+        elif type(arguments) is not dict:
+            raise WireError(INVALID_PARAMS, "arguments must be an object")
+        meta = params.get("_meta")
+        if type(meta) is not dict:
+            meta = {}
+        outcome = await self._caller.call(
+            tool, arguments, _context(request, meta), traceparent=_traceparent(request, meta)
+        )
+        writer = self._modern if request.revision.modern else self._legacy
+        return writer.tool_result(outcome)
+
+
+_CACHING: Final = b',"ttlMs":%d,"cacheScope":"public"' % _TTL_MS
+
+
+def _context(request: McpRequest, meta: Mapping[str, Any]) -> ToolContext:
+    return ToolContext(
+        principal=None,
+        session=None,
+        turn=None,
+        idempotency_key=_idempotency_key(request, meta),
+        deadline=None,
+        headers=RequestHeaders(request.headers),
+        correlation_id=correlation_id.get() or new_correlation_id(),
+    )
+
+
+def _idempotency_key(request: McpRequest, meta: Mapping[str, Any]) -> str | None:
+    in_body = meta.get(IDEMPOTENCY_KEY)
+    in_header = header(request.headers, b"idempotency-key") if request.alone else None
+    if in_body is None and in_header is None:
+        return None
+    if in_body is not None and in_header is not None and in_body != in_header:
+        raise WireError(
+            INVALID_PARAMS, f"The Idempotency-Key header and _meta[{IDEMPOTENCY_KEY!r}] differ"
+        )
+    key = in_header if in_body is None else in_body
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+        raise WireError(
+            INVALID_PARAMS, f"An idempotency key must be text of 1 to {_MAX_KEY} characters"
+        )
+    return key
+
+
+def _traceparent(request: McpRequest, meta: Mapping[str, Any]) -> str | None:
+    found = meta.get("traceparent") or header(request.headers, b"traceparent")
+    # A malformed one is ignored, as W3C Trace Context asks.
+    return found if isinstance(found, str) and _TRACEPARENT.match(found) else None

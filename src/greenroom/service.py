@@ -1,0 +1,211 @@
+"""A service: components, the doors to them, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from greenroom.components import (
+    ComponentDefinition,
+    McpEndpointDefinition,
+    define,
+    define_all,
+    define_endpoint,
+)
+from greenroom.edge import HostCheck, ToolCaller
+from greenroom.errors import DefinitionError
+from greenroom.mcp import McpEndpoint
+from greenroom.runtime import Runtime, reading
+from greenroom.settings import Settings, load_settings
+from greenroom.web import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, FastAPI
+
+    from greenroom.clock import Clock
+    from greenroom.runtime import (
+        AsyncComponentClient,
+        ComponentClient,
+        DependencyProvider,
+        StoredReader,
+    )
+
+
+class Service:
+    """Components with the endpoints that expose them, on one database.
+
+    Args:
+        name: What the service is called, in its API's title and in logs.
+        components: The component classes.
+        endpoints: Classes decorated with `@mcp_endpoint`, and FastAPI routers.
+        dependencies: What constructors of components are given, by type, or a provider.
+        settings: How it runs; read from the environment by default.
+        clock: What time it is; for tests.
+
+    Raises:
+        DefinitionError: Components or endpoints are written wrongly; lists every breach of all.
+        ConfigurationError: A setting is wrong, or nobody provides a dependency.
+
+    Example:
+        >>> service = Service("shop", components=[ShoppingCart])      # doctest: +SKIP
+        >>> app = service.app        # for uvicorn; or: greenroom run shop:service
+        >>> with service.running() as client:                         # doctest: +SKIP
+        ...     client.for_event_sourced_entity(ShoppingCart, "c-1").ask(ShoppingCart.get_cart)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        components: Sequence[type] = (),
+        endpoints: Sequence[type | APIRouter] = (),
+        dependencies: Mapping[type[Any], object] | DependencyProvider | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.settings = settings or load_settings()
+        self._parts: dict[str, Any] = {
+            "components": components,
+            "endpoints": endpoints,
+            "dependencies": dependencies,
+        }
+        self._routers: list[Any] = [one for one in endpoints if is_router(one)]
+        self._mcp_endpoints = _define(components, endpoints)
+        self.runtime = Runtime(
+            components, settings=self.settings, clock=clock, dependencies=dependencies
+        )
+
+    @property
+    def client(self) -> ComponentClient:
+        """Calls components from threads, while the service runs."""
+        return self.runtime.client
+
+    @property
+    def async_client(self) -> AsyncComponentClient:
+        """Calls components from coroutines, while the service runs."""
+        return self.runtime.async_client
+
+    @cached_property
+    def app(self) -> FastAPI:
+        """The service as a FastAPI application; add routes to it as you like.
+
+        Its start-up starts the runtime, so a server must run its lifespan. To mount greenroom
+        into an application of your own, use `install` instead: a mounted application's
+        lifespan never runs.
+        """
+        app = new_app(self.name)
+        self.install(app)
+        return app
+
+    def install(self, app: FastAPI) -> None:
+        """Put the service into an application of your own, before that starts to serve.
+
+        Adds the endpoints, `/health/live` and `/health/ready`, problem responses for errors of
+        greenroom, a correlation id per request, and the runtime to the application's lifespan.
+        """
+        add_greenroom(
+            app, self.runtime, endpoints=self._mounted_endpoints(), routers=self._routers
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[ComponentClient]:
+        """Run the components without a web server: for scripts and tests.
+
+        Example:
+            >>> with service.running() as client:                     # doctest: +SKIP
+            ...     client.for_key_value_entity(Profile, "ada").ask(Profile.get)
+        """
+        self.runtime.start()
+        try:
+            yield self.client
+        finally:
+            self.runtime.stop()
+
+    @property
+    def mcp_paths(self) -> list[str]:
+        """Where the service answers to MCP clients."""
+        return [endpoint.path for endpoint in self._mcp_endpoints]
+
+    @contextmanager
+    def reading(self) -> Iterator[StoredReader]:
+        """Read what is stored, without running anything: beside a running service, or alone.
+
+        Raises:
+            SchemaError: The database is not at this version's migration.
+            PersistenceError: The database can't be opened.
+        """
+        with reading(self.runtime) as reader:
+            yield reader
+
+    def with_settings(self, settings: Settings, *, clock: Clock | None = None) -> Service:
+        """The same service with other settings, not started: for tests and tools."""
+        return Service(self.name, settings=settings, clock=clock, **self._parts)
+
+    def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint]]:
+        caller = ToolCaller(self.runtime)
+        hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
+        for definition in self._mcp_endpoints:
+            endpoint = McpEndpoint(
+                definition, caller, hosts, max_body_bytes=self.settings.max_body_bytes
+            )
+            yield definition.path, endpoint
+
+    def __repr__(self) -> str:
+        return f"<Service {self.name!r}: {', '.join(self.runtime.definitions) or 'no components'}>"
+
+
+def _define(
+    components: Sequence[type], endpoints: Sequence[type | APIRouter]
+) -> list[McpEndpointDefinition]:
+    """Everything that is read from endpoint classes, once components and endpoints are right."""
+    problems: list[str] = []
+    definitions, broken = _definitions(components, problems)
+    defined: list[McpEndpointDefinition] = []
+    for endpoint in endpoints:
+        if is_router(endpoint):
+            continue
+        try:
+            defined.append(define_endpoint(endpoint, definitions, ignoring=broken))
+        except DefinitionError as error:
+            problems.extend(error.problems)
+    problems.extend(_path_problems(defined, endpoints))
+    if problems:
+        raise DefinitionError(problems)
+    return defined
+
+
+def _definitions(
+    components: Sequence[type], problems: list[str]
+) -> tuple[list[ComponentDefinition], list[type]]:
+    """The components that are right, and those that are not."""
+    try:
+        return list(define_all(components)), []
+    except DefinitionError as error:
+        problems.extend(error.problems)
+    right: list[ComponentDefinition] = []
+    broken: list[type] = []
+    for component in components:
+        try:
+            right.append(define(component))
+        except DefinitionError:
+            broken.append(component)
+    return right, broken
+
+
+def _path_problems(
+    defined: Sequence[McpEndpointDefinition], endpoints: Sequence[type | APIRouter]
+) -> Iterator[str]:
+    taken = dict.fromkeys(RESERVED_PATHS, "greenroom")
+    for router in filter(is_router, endpoints):
+        taken |= dict.fromkeys(paths_of(router), "a router")
+    for endpoint in defined:
+        path = endpoint.path.rstrip("/") or "/"
+        if path in taken:
+            yield (
+                f"{endpoint.cls.__name__}: the path {path!r} is already taken by {taken[path]}; "
+                "give @mcp_endpoint(path=...) another."
+            )
+        taken.setdefault(path, endpoint.cls.__name__)

@@ -1,0 +1,16 @@
+"""Components over HTTP: the FastAPI application, health, problems, and the client for routes."""
+
+from greenroom.web._app import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
+from greenroom.web._dependencies import async_component_client, component_client
+from greenroom.web._problems import problem_response
+
+__all__ = [
+    "RESERVED_PATHS",
+    "add_greenroom",
+    "async_component_client",
+    "component_client",
+    "is_router",
+    "new_app",
+    "paths_of",
+    "problem_response",
+]

@@ -1,0 +1,52 @@
+"""The id that ties a request to its log lines: taken from the caller, or made; and sent back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from greenroom.logs import acceptable_correlation_id, correlation_id, new_correlation_id
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_HEADER: Final = b"x-correlation-id"
+
+
+class CorrelationMiddleware:
+    """Binds `X-Correlation-Id` for as long as a request is worked on.
+
+    Bare ASGI: Starlette's `BaseHTTPMiddleware` starts a task per request, which costs more than
+    a whole MCP call.
+    """
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Run the application with the id bound."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        reference = _given(scope["headers"]) or new_correlation_id()
+        line = (_HEADER, reference.encode())
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), line]
+            await send(message)
+
+        token = correlation_id.set(reference)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            correlation_id.reset(token)
+
+
+def _given(headers: list[tuple[bytes, bytes]]) -> str | None:
+    for name, value in headers:
+        if name == _HEADER:
+            text = value.decode("latin-1").strip()
+            return text if acceptable_correlation_id(text) else None
+    return None

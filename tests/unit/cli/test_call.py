@@ -1,0 +1,103 @@
+"""`greenroom call`, against an endpoint under a real server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from greenroom.cli import main
+from greenroom.edge import ToolOutcome
+from tests.support.mcp_wire import ScriptedCaller, a_tool, an_endpoint
+from tests.support.served import served
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "counter_id": {"type": "string"},
+        "by": {"type": "integer"},
+        "note": {"type": "string"},
+        "tags": {"type": "array"},
+    },
+}
+
+
+@pytest.fixture
+def caller() -> ScriptedCaller:
+    return ScriptedCaller()
+
+
+@pytest.fixture
+def url(caller: ScriptedCaller) -> Iterator[str]:
+    tools: list[Any] = [a_tool(input_schema=SCHEMA), a_tool("mine", id_parameter=None)]
+    tools[1].handler.name = "mine"
+    app: Any = an_endpoint(caller, tools)
+    app._hosts = type(app._hosts)(["127.0.0.1"])
+    with served(app, lifespan="off") as address:
+        yield address
+
+
+def test_a_command_is_called_and_its_answer_printed(
+    url: str, caller: ScriptedCaller, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["by=2", "note=2", 'tags=["a"]', "--idempotency-key", "k-1"]
+
+    code = main(["call", "counter/a/b", "increase", *arguments, "--url", url])
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out) == {"total": 5}
+    [call] = caller.calls
+    assert call.tool == "counter_increase"
+    assert call.arguments == {"counter_id": "a/b", "by": 2, "note": "2", "tags": ["a"]}
+    assert call.context.idempotency_key == "k-1"
+
+
+def test_a_tool_may_be_named_as_it_is_listed(url: str) -> None:
+    assert main(["call", "counter/c", "counter_increase", "--url", f"{url}/mcp"]) == 0
+
+
+def test_what_the_command_declined_is_printed_and_fails(
+    url: str, caller: ScriptedCaller, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller.outcome = ToolOutcome(True, "The counter is full.")
+
+    assert main(["call", "counter/c", "increase", "--url", url]) == 1
+    assert capsys.readouterr().err == "The counter is full.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["counter/c", "decrease"], 1, "has no tool 'decrease'; it has: increase, mine"),
+        (["cart/c", "add"], 1, "no tool of a component 'cart'; it exposes: counter"),
+        (["counter/c", "mine"], 1, "decides by itself which instance"),
+        (["counter", "increase"], 2, "write COMPONENT/INSTANCE"),
+        (["counter/c", "increase", "by"], 2, "write NAME=VALUE"),
+        (["counter/", "increase"], 1, "must have 1 to 255 characters"),
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy(
+    url: str, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["call", *arguments, "--url", url]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_service_that_does_not_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "counter/c", "increase", "--url", "http://127.0.0.1:9"]) == 1
+    assert "No service answers at http://127.0.0.1:9/mcp" in capsys.readouterr().err
+
+
+def test_a_server_without_mcp_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    async def plain(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"Not found"})
+
+    with served(plain, lifespan="off") as url:
+        assert main(["call", "counter/c", "increase", "--url", url]) == 1
+    assert "There is no MCP endpoint" in capsys.readouterr().err
+
+
+def test_a_url_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "counter/c", "increase", "--url", "ftp://x"]) == 2
+    assert "is not the URL of a service" in capsys.readouterr().err
