@@ -1,0 +1,98 @@
+"""What event sourced and key value entities have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+
+from greenroom.components.session import PHASE_COMMAND, PHASE_EVENT, EntitySession
+
+if TYPE_CHECKING:
+    from greenroom.components.contexts import CommandContext, ToolContext
+    from greenroom.components.tools import ToolSet
+
+S = TypeVar("S")
+C_co = TypeVar("C_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+E_co = TypeVar("E_co", covariant=True)
+
+
+class Component:
+    """The root of everything a service is made of."""
+
+    kind: ClassVar[str] = ""
+
+    @classmethod
+    def tools(
+        cls,
+        *,
+        bind: str | Callable[[ToolContext], str] | None = None,
+        only: Set[str] | None = None,
+        exclude: Set[str] | None = None,
+    ) -> ToolSet:
+        """This component's tools, chosen and bound.
+
+        Args:
+            bind: The instance id (or a function of the call's context that gives it), taken out
+                of the schema so that a model can't name somebody else's instance.
+            only: Method names to offer; all of them by default.
+            exclude: Method names not to offer.
+        """
+        from greenroom.components.tools import ToolSet  # noqa: PLC0415 - tools know components
+
+        return ToolSet(cls, bind=bind, only=only, exclude=exclude)
+
+
+class Entity(Component, Generic[S]):
+    """One instance under an id, with a state, handling one command at a time.
+
+    Subclass `EventSourcedEntity` or `KeyValueEntity`. Handlers are public methods that return
+    an `Effect`. They compute and never wait: no clients, no I/O. A constructor may take an
+    `EntityContext` and objects that the service provides.
+    """
+
+    _greenroom: EntitySession[S]
+
+    def empty_state(self) -> S:
+        """The state of an instance that nothing was stored for. Override it; the default is None."""
+        return None  # type: ignore[return-value]
+
+    @property
+    def entity_id(self) -> str:
+        """The id of this instance."""
+        return self._greenroom.entity_id
+
+    @property
+    def state(self) -> S:
+        """The current state, in handlers and in `apply_event`. Do not change it in place."""
+        session = self._greenroom
+        if not session.phase:
+            self._refuse("state", "in a command handler or in apply_event")
+        return session.state  # type: ignore[no-any-return]
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether this instance was deleted; always false while an event is applied."""
+        session = self._greenroom
+        return session.deleted and session.phase != PHASE_EVENT
+
+    @property
+    def command_context(self) -> CommandContext:
+        """About the command being handled; only in a command handler."""
+        session = self._greenroom
+        if session.phase != PHASE_COMMAND or session.make_command_context is None:
+            self._refuse("command_context", "in a command handler")
+        return session.make_command_context(session.command)  # type: ignore[no-any-return]
+
+    def _refuse(self, what: str, where: str) -> NoReturn:
+        message = f"{type(self).__name__}.{what} is only available {where}."
+        raise RuntimeError(message)
+
+    def _kind(self) -> tuple[Self, S, Any]:
+        raise NotImplementedError
+
+
+class Kinded(Protocol[C_co, S_co, E_co]):
+    """Lets a type checker read component, state and event out of a class."""
+
+    def _kind(self) -> tuple[C_co, S_co, E_co]: ...

@@ -1,0 +1,282 @@
+"""What is known of one handler: its parameters, its reply, and how both cross a boundary."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Annotated, Any, get_args, get_origin
+from uuid import UUID
+
+import orjson
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import Field, FieldInfo
+from typing_extensions import NotRequired, TypedDict
+
+from greenroom.components._hints import is_shareable, union_members
+from greenroom.errors import InvalidArgumentsError
+
+_EXACT = (int, str, bool, float, bytes, Decimal, datetime, date, time, timedelta, UUID)
+"""Types whose values need no look when they are exactly of the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a handler."""
+
+    name: str
+    type: Any
+    """As annotated, with descriptions moved into a pydantic `Field`."""
+    required: bool
+    default: Any
+    description: str | None
+
+
+class HandlerDefinition:
+    """One handler of one component; made once, when the component is defined."""
+
+    __slots__ = (
+        "_copiers",
+        "_exact",
+        "_kind",
+        "_names",
+        "_plain",
+        "_reply",
+        "_reply_to_json",
+        "_text",
+        "arguments",
+        "component",
+        "description",
+        "function",
+        "name",
+        "parameters",
+        "read_only",
+        "reply_shareable",
+        "reply_type",
+    )
+
+    def __init__(  # noqa: PLR0913 - everything that was read from one function
+        self,
+        *,
+        component: str,
+        name: str,
+        function: Callable[..., Any],
+        read_only: bool,
+        description: str,
+        parameters: tuple[Parameter, ...],
+        reply_type: Any,
+    ) -> None:
+        self.component = component
+        self.name = name
+        self.function = function
+        self.read_only = read_only
+        self.description = description
+        self.parameters = parameters
+        self.reply_type = reply_type
+        self.arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(_typed_dict(name, parameters))
+        self.reply_shareable = is_shareable(reply_type)
+        self._reply: TypeAdapter[Any] = TypeAdapter(reply_type)
+        self._reply_to_json = self._reply.serializer.to_json
+        self._names = tuple(one.name for one in parameters)
+        self._exact = tuple(one.type if one.type in _EXACT else None for one in parameters)
+        self._plain = None not in self._exact
+        self._text = frozenset(one.name for one in parameters if _is_text(one.type))
+        self._copiers: dict[int, TypeAdapter[Any]] = {
+            place: TypeAdapter(one.type)
+            for place, one in enumerate(parameters)
+            if not is_shareable(one.type)
+        }
+
+    @property
+    def target(self) -> str:
+        """How the handler is named in messages."""
+        return f"{self.component}.{self.name}"
+
+    # -- arguments -------------------------------------------------------------------------
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The positional values for a call from Python code, checked and not shared.
+
+        Raises:
+            InvalidArgumentsError: Names every parameter that does not fit.
+        """
+        if self._plain and not kwargs and len(args) == len(self._exact):
+            for value, kind in zip(args, self._exact, strict=True):
+                if type(value) is not kind:
+                    break
+            else:
+                return args
+        return self._without_sharing(self._validated(self._named(args, kwargs)))
+
+    def bind_mapping(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The positional values for a call from JSON.
+
+        Text where an object or a number is due is decoded, but only after it has failed as it
+        is: some models send arguments as JSON inside text.
+
+        Raises:
+            InvalidArgumentsError: Names every parameter that does not fit.
+        """
+        given = self._without_absent(arguments)
+        try:
+            return self._in_order(self.arguments.validate_json(orjson.dumps(given)))
+        except ValidationError as error:
+            decoded = self._with_text_decoded(given)
+            if decoded == given:
+                raise self._invalid(error) from error
+            try:
+                return self._in_order(self.arguments.validate_json(orjson.dumps(decoded)))
+            except ValidationError:
+                raise self._invalid(error) from error
+        except TypeError as error:
+            raise InvalidArgumentsError(self.target, [f"not JSON: {error}"]) from error
+
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self._names):
+            raise InvalidArgumentsError(
+                self.target,
+                [f"takes {len(self._names)} argument(s), {len(args)} were given"],
+            )
+        named = dict(zip(self._names, args, strict=False))
+        twice = sorted(named.keys() & kwargs.keys())
+        if twice:
+            raise InvalidArgumentsError(self.target, [f"{name}: given twice" for name in twice])
+        return {**named, **kwargs}
+
+    def _validated(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
+        try:
+            return self._in_order(self.arguments.validate_python(named))
+        except ValidationError as error:
+            raise self._invalid(error) from error
+
+    def _in_order(self, validated: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(validated.get(one.name, one.default) for one in self.parameters)
+
+    def _without_sharing(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._copiers:
+            return values
+        return tuple(
+            values[place]
+            if (adapter := self._copiers.get(place)) is None
+            else adapter.validate_json(adapter.dump_json(values[place]))
+            for place in range(len(values))
+        )
+
+    def _without_absent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        absent = {
+            one.name for one in self.parameters if not one.required and one.default is None
+        }
+        return {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name not in absent
+        }
+
+    def _with_text_decoded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        decoded = dict(arguments)
+        for name, value in arguments.items():
+            if isinstance(value, str) and name not in self._text:
+                try:
+                    decoded[name] = orjson.loads(value)
+                except orjson.JSONDecodeError:
+                    continue
+        return decoded
+
+    def _invalid(self, error: ValidationError) -> InvalidArgumentsError:
+        return InvalidArgumentsError(self.target, describe(error, self._names))
+
+    def encode_arguments(self, values: tuple[Any, ...]) -> bytes:
+        """Arguments as JSON, to cross to another process."""
+        return self.arguments.dump_json(dict(zip(self._names, values, strict=True)))  # type: ignore[arg-type]
+
+    def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
+        """The arguments again."""
+        return self._in_order(self.arguments.validate_json(data))
+
+    def fingerprint(self, values: tuple[Any, ...]) -> str:
+        """The same for the same handler and arguments, on every machine; others differ."""
+        data = self.encode_arguments(values)
+        if not self._plain:
+            data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
+        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
+        digest.update(data)
+        return digest.hexdigest()
+
+    # -- replies ---------------------------------------------------------------------------
+
+    def encode_reply(self, value: Any) -> bytes:
+        """A reply as JSON.
+
+        Raises:
+            pydantic_core.PydanticSerializationError: It does not fit the declared reply type.
+        """
+        return self._reply_to_json(value, warnings="error")
+
+    def decode_reply(self, data: bytes) -> Any:
+        """The reply again."""
+        return self._reply.validate_json(data)
+
+    @property
+    def reply_adapter(self) -> TypeAdapter[Any]:
+        """pydantic's view of the reply type."""
+        return self._reply
+
+
+def describe(error: ValidationError, known: tuple[str, ...]) -> list[str]:
+    """One line per problem, naming the parameter."""
+    lines = []
+    for problem in error.errors(include_url=False, include_context=False):
+        place = ".".join(str(part) for part in problem["loc"]) or "arguments"
+        message = problem["msg"]
+        if problem["type"] == "extra_forbidden":
+            message = f"unknown parameter; known: {', '.join(known) or 'none'}"
+        elif problem["type"] == "missing":
+            message = "is required"
+        lines.append(f"{place}: {message}")
+    return lines
+
+
+def read_parameter(
+    parameter: inspect.Parameter, annotation: Any, documented: Mapping[str, str]
+) -> Parameter:
+    """A parameter with its description: from the annotation, else from the docstring."""
+    required = parameter.default is inspect.Parameter.empty
+    described, text = _described(annotation, documented.get(parameter.name))
+    return Parameter(
+        parameter.name, described, required, None if required else parameter.default, text
+    )
+
+
+def _described(annotation: Any, documented: str | None) -> tuple[Any, str | None]:
+    if get_origin(annotation) is not Annotated:
+        if documented is None:
+            return annotation, None
+        return Annotated[annotation, Field(description=documented)], documented
+    inner, *extras = get_args(annotation)
+    text = next((one for one in extras if isinstance(one, str)), None)
+    kept = [one for one in extras if not isinstance(one, str)]
+    for one in kept:
+        if isinstance(one, FieldInfo) and one.description:
+            text = text or one.description
+    text = text or documented
+    # pydantic does not read bare text, so it goes into a Field.
+    if text is not None:
+        kept.append(Field(description=text))
+    return Annotated[(inner, *kept)], text
+
+
+def _typed_dict(name: str, parameters: tuple[Parameter, ...]) -> Any:
+    fields = {
+        one.name: one.type if one.required else NotRequired[one.type] for one in parameters
+    }
+    made = TypedDict(f"{name}_arguments", fields)  # type: ignore[operator]
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
+
+
+def _is_text(python_type: Any) -> bool:
+    members = [one for one in union_members(python_type) if one is not type(None)]
+    return str in members

@@ -1,0 +1,263 @@
+"""One tool definition for each tool handler, served at two doors: agents and MCP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from greenroom.components.function_tool import Approval, ToolAnnotation
+from greenroom.components.schema import input_schema, output_schema, shape_of
+from greenroom.errors import InvalidArgumentsError, InvalidIdError
+from greenroom.ids import entity_ref
+
+if TYPE_CHECKING:
+    from greenroom.components.contexts import ToolContext
+    from greenroom.components.definition import ComponentDefinition
+    from greenroom.components.function_tool import ToolMark
+    from greenroom.components.handlers import HandlerDefinition
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+SUCCESS = "SUCCESS"
+"""What a tool without a result answers (the McpTool document)."""
+
+Bind = str | Callable[["ToolContext"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHints:
+    """What a tool does to its surroundings; None is not said."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A reply as a tool shows it."""
+
+    text: str
+    structured: bytes | None = None
+    """JSON of an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A handler as a tool."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    hints: ToolHints
+    handler: HandlerDefinition
+    id_parameter: str | None
+    """The argument that takes the instance id; None when it is bound."""
+    id_text: str
+    bind: Bind | None
+    requires_approval: Approval
+    shape: str
+
+    def parse(
+        self, arguments: Mapping[str, Any], context: ToolContext
+    ) -> tuple[str, tuple[Any, ...]]:
+        """The instance id and the handler's values for a call.
+
+        Raises:
+            InvalidArgumentsError: Names every argument that does not fit.
+        """
+        given = dict(arguments)
+        problems = []
+        if self.id_parameter is not None:
+            instance = given.pop(self.id_parameter, None)
+            if instance is None:
+                problems.append(f"{self.id_parameter}: is required")
+        else:
+            instance = self.bind(context) if callable(self.bind) else self.bind
+        if not problems:
+            try:
+                entity_ref(self.handler.component, instance)  # type: ignore[arg-type]
+            except InvalidIdError as error:
+                problems.append(f"{self.id_parameter or 'instance id'}: {error}")
+        try:
+            values = self.handler.bind_mapping(given)
+        except InvalidArgumentsError as error:
+            problems += error.problems
+        if problems:
+            raise InvalidArgumentsError(self.name, problems)
+        return str(instance), values
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """A component's tools, chosen and bound; made by `Component.tools(...)`."""
+
+    component: type[Any]
+    bind: Bind | None = None
+    only: Set[str] | None = None
+    exclude: Set[str] | None = None
+
+
+def define_tool(
+    component_id: str, summary: str, handler: HandlerDefinition, mark: ToolMark
+) -> tuple[ToolDefinition | None, list[str]]:
+    """The tool of a handler, or what is wrong with it."""
+    prefix = component_id.replace("-", "_")
+    name = mark.name or f"{prefix}_{handler.name}"
+    where = f"{component_id}.{handler.name}: @function_tool"
+    problems = []
+    if not TOOL_NAME.match(name):
+        problems.append(
+            f"{where} is named {name!r}; a name has 1 to 64 letters, digits, _ and -. "
+            "Give it another with name="
+        )
+    id_parameter = mark.id_param or f"{prefix}_id"
+    if id_parameter in {one.name for one in handler.parameters}:
+        problems.append(
+            f"{where} takes the instance id in {id_parameter!r}, which is also a parameter of the "
+            "handler. Rename one of them (id_param=)"
+        )
+    description = mark.description or handler.description
+    if not description:
+        problems.append(f"{where} has no description; a model can't know what it is for")
+    hints, wrong = _hints(handler, mark.annotations)
+    problems += [f"{where} {one}" for one in wrong]
+    if problems:
+        return None, problems
+    id_text = f"The id of the {component_id}. {summary}".strip()
+    return (
+        ToolDefinition(
+            name=name,
+            description=description,
+            input_schema=input_schema(handler, id_parameter=id_parameter, id_text=id_text),
+            output_schema=output_schema(handler),
+            hints=hints,
+            handler=handler,
+            id_parameter=id_parameter,
+            id_text=id_text,
+            bind=None,
+            requires_approval=mark.requires_approval,
+            shape=shape_of(handler.reply_type),
+        ),
+        [],
+    )
+
+
+def _hints(
+    handler: HandlerDefinition, annotations: Sequence[ToolAnnotation]
+) -> tuple[ToolHints, list[str]]:
+    said: dict[str, bool] = {}
+    problems = []
+    for annotation in annotations:
+        hint, value = annotation.value
+        if said.get(hint, value) != value:
+            problems.append(f"says both that it is and that it is not {hint.replace('_', '-')}")
+        said[hint] = value
+    said.setdefault("read_only", handler.read_only)
+    return ToolHints(**said), problems
+
+
+def resolve_tools(
+    entries: Iterable[object], definitions: Mapping[type[Any], ComponentDefinition]
+) -> tuple[list[ToolDefinition], list[str]]:
+    """The tools of some components and tool sets, sorted by name, and what is wrong."""
+    found: dict[str, ToolDefinition] = {}
+    problems: list[str] = []
+    for entry in entries:
+        chosen, wrong = _tools_of(entry, definitions)
+        problems += wrong
+        for tool in chosen:
+            other = found.setdefault(tool.name, tool)
+            if other.handler is not tool.handler or other.bind != tool.bind:
+                problems.append(
+                    f"two tools are named {tool.name!r}: {other.handler.target} and "
+                    f"{tool.handler.target}. Give one of them another name="
+                )
+    return [found[name] for name in sorted(found)], problems
+
+
+def _tools_of(
+    entry: object, definitions: Mapping[type[Any], ComponentDefinition]
+) -> tuple[list[ToolDefinition], list[str]]:
+    chosen = entry if isinstance(entry, ToolSet) else ToolSet(entry) if _is_class(entry) else None
+    if chosen is None:
+        return [], [f"{entry!r} gives no tools; name a component class, or its tools(...)"]
+    name = getattr(chosen.component, "__name__", repr(chosen.component))
+    definition = definitions.get(chosen.component)
+    if definition is None:
+        return [], [f"{name} gives tools but is not among the service's components"]
+    problems = []
+    known = {tool.handler.name for tool in definition.tools}
+    for word, names in (("only", chosen.only), ("exclude", chosen.exclude)):
+        for unknown in sorted((names or frozenset()) - known):
+            problems.append(
+                f"{name}.tools({word}={{{unknown!r}}}): it has no such tool, only "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
+    tools = [
+        tool
+        for tool in definition.tools
+        if (chosen.only is None or tool.handler.name in chosen.only)
+        and tool.handler.name not in (chosen.exclude or ())
+    ]
+    if not tools and not problems:
+        problems.append(f"{name} has no tools; mark a handler with @function_tool")
+    if isinstance(chosen.bind, str) or callable(chosen.bind):
+        tools = [_bound(tool, chosen.bind) for tool in tools]
+    return tools, problems
+
+
+def _bound(tool: ToolDefinition, bind: Bind) -> ToolDefinition:
+    return replace(
+        tool,
+        bind=bind,
+        id_parameter=None,
+        input_schema=input_schema(tool.handler, id_parameter=None, id_text=""),
+    )
+
+
+def _is_class(entry: object) -> bool:
+    return isinstance(entry, type)
+
+
+def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
+    """A reply as the tool shows it.
+
+    Raises:
+        ValueError: The reply is null although its type says that it is not.
+    """
+    if tool.handler.reply_type is type(None):
+        return ToolResult(SUCCESS)
+    if reply == b"null":
+        message = "the handler answered null"
+        raise ValueError(message)
+    if tool.shape == "list":
+        wrapped = b'{"result":' + reply + b"}"
+        return ToolResult(wrapped.decode(), wrapped)
+    if tool.shape in ("object", "mapping"):
+        shown = _without_nulls(reply) if tool.shape == "object" and b"null" in reply else reply
+        return ToolResult(shown.decode(), shown)
+    if reply[:1] == b'"' and _is_text(tool.handler.reply_type):
+        return ToolResult(orjson.loads(reply))
+    return ToolResult(reply.decode())
+
+
+def _is_text(reply_type: Any) -> bool:
+    return reply_type is str
+
+
+def _without_nulls(reply: bytes) -> bytes:
+    return orjson.dumps(_strip(orjson.loads(reply)))
+
+
+def _strip(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strip(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_strip(one) for one in value]
+    return value

@@ -1,0 +1,129 @@
+"""Permanent names for what is stored, versions, and how old versions are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+T = TypeVar("T", bound=type[Any])
+M = TypeVar("M", bound=Callable[[Any], Any])
+
+_MARK = "__greenroom_type__"
+_NAME = re.compile(r"[a-z][a-z0-9.-]*\Z")
+_SCALARS = {str: "str", int: "int", float: "float", bool: "bool", bytes: "bytes", NoneType: "none"}
+_CONTAINERS = {list: "list", dict: "dict", tuple: "tuple", set: "set", frozenset: "frozenset"}
+
+
+@dataclass
+class TypeMark:
+    """What `@type_name` and `@migrates` have said about a class."""
+
+    cls: type[Any]
+    name: str
+    version: int
+    migrations: dict[int, Callable[[Any], Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
+    """Give a class the permanent name it is stored under.
+
+    Args:
+        name: Lower case letters, digits, dots and hyphens; never to be changed, whereas the
+            class may be renamed and moved freely.
+        version: The version of its shape, from 1. Raise it when stored data must be migrated,
+            and say how with `@migrates`.
+
+    Example:
+        >>> from pydantic import BaseModel
+        >>> @type_name("item-added", version=2)
+        ... class ItemAdded(BaseModel, frozen=True):
+        ...     product_id: str
+        ...     quantity: int
+        >>> @migrates(ItemAdded, from_version=1)
+        ... def count_from_one(old):
+        ...     return {**old, "quantity": 1}
+    """
+
+    def mark(cls: T) -> T:
+        found = TypeMark(cls, name, version)
+        if not _NAME.match(name):
+            found.problems.append(
+                f"{cls.__qualname__}: @type_name({name!r}) must be lower case letters, digits, "
+                "dots and hyphens, beginning with a letter"
+            )
+        if version < 1:
+            found.problems.append(f"{cls.__qualname__}: versions count from 1, not {version}")
+        setattr(cls, _MARK, found)
+        return cls
+
+    return mark
+
+
+def migrates(cls: type[Any], *, from_version: int) -> Callable[[M], M]:
+    """Say how the stored JSON of one version becomes that of the next.
+
+    Args:
+        cls: A class with a `@type_name` whose version is above `from_version`.
+        from_version: The version that the function takes; it returns the next one.
+    """
+
+    def mark(migration: M) -> M:
+        found = mark_of(cls)
+        if found is None:
+            message = f"@migrates({cls.__qualname__}): the class has no @type_name"
+            raise TypeError(message)
+        if from_version in found.migrations:
+            found.problems.append(
+                f"{cls.__qualname__}: two migrations from version {from_version}"
+            )
+        if not 1 <= from_version < found.version:
+            found.problems.append(
+                f"{cls.__qualname__}: a migration from version {from_version} does not lead to "
+                f"version {found.version}"
+            )
+        found.migrations[from_version] = migration
+        return migration
+
+    return mark
+
+
+def mark_of(python_type: Any) -> TypeMark | None:
+    """What was said about this very class; subclasses inherit attributes, but no name."""
+    mark = getattr(python_type, "__dict__", {}).get(_MARK)
+    # A dataclass with slots is a second class that took the attribute along.
+    return mark if isinstance(mark, TypeMark) else None
+
+
+def missing_migrations(mark: TypeMark) -> list[int]:
+    """Versions below the current one that have no way up."""
+    return [version for version in range(1, mark.version) if version not in mark.migrations]
+
+
+def built_in_name(python_type: Any) -> str | None:
+    """The name of a scalar, or of a container of types that have names; None for the others."""
+    if python_type in _SCALARS:
+        return _SCALARS[python_type]
+    if python_type in _CONTAINERS:
+        return _CONTAINERS[python_type]
+    mark = mark_of(python_type)
+    if mark is not None:
+        return mark.name
+    origin = get_origin(python_type)
+    if origin is Annotated:
+        return built_in_name(get_args(python_type)[0])
+    if origin in (Union, UnionType):
+        return _joined("|", [arg for arg in get_args(python_type)])
+    if origin in _CONTAINERS:
+        arguments = [arg for arg in get_args(python_type) if arg is not Ellipsis]
+        inner = _joined(",", arguments)
+        return None if inner is None else f"{_CONTAINERS[origin]}[{inner}]"
+    return None
+
+
+def _joined(separator: str, types: list[Any]) -> str | None:
+    names = [built_in_name(one) for one in types]
+    return None if None in names else separator.join(name for name in names if name)

@@ -1,0 +1,126 @@
+"""Values of the application ⇄ JSON under permanent type names, with versions and upcasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from greenroom.errors import UnreadableRecordError
+from greenroom.persistence.records import Encoded
+
+Migration = Callable[[Any], Any]
+"""Turns the raw JSON of one version into that of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredType:
+    """A type that may be stored: its permanent name, its version, and how old ones are read."""
+
+    name: str
+    version: int
+    python_type: Any
+    migrations: Mapping[int, Migration] = field(default_factory=dict)
+    """From version n to n + 1, for every n below `version`."""
+
+
+class _Entry:
+    __slots__ = ("adapter", "stored", "to_json", "validate_json")
+
+    def __init__(self, stored: StoredType) -> None:
+        self.stored = stored
+        self.adapter: TypeAdapter[Any] = TypeAdapter(stored.python_type)
+        self.to_json = self.adapter.serializer.to_json
+        self.validate_json = self.adapter.validator.validate_json
+
+
+class Codec:
+    """Encodes and decodes everything that one component stores.
+
+    Example:
+        >>> codec = Codec([StoredType("int", 1, int)])
+        >>> codec.encode(3)
+        Encoded(type_name='int', version=1, payload=b'3')
+    """
+
+    def __init__(self, types: Iterable[StoredType]) -> None:
+        self._by_name = {stored.name: _Entry(stored) for stored in types}
+        self._by_class = {
+            entry.stored.python_type: entry
+            for entry in self._by_name.values()
+            if isinstance(entry.stored.python_type, type)
+        }
+
+    def encode(self, value: Any, *, name: str | None = None) -> Encoded:
+        """The stored form of a value, under the name of its class or under the given one.
+
+        Raises:
+            TypeError: The value's class has no name here.
+            pydantic_core.PydanticSerializationError: A part of it does not fit its declared type.
+        """
+        entry = self._by_class.get(type(value)) if name is None else self._by_name.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self._by_name))
+            message = (
+                f"{type(value).__qualname__} can't be stored here; this component stores: {known}. "
+                "Give the class a @type_name and name it in the component's type parameters."
+            )
+            raise TypeError(message)
+        stored = entry.stored
+        return Encoded(stored.name, stored.version, entry.to_json(value, warnings="error"))
+
+    def decode(self, encoded: Encoded) -> Any:
+        """The value of a stored form, upcast from older versions.
+
+        Raises:
+            UnreadableRecordError: Unknown name, a version newer than the code, or another shape.
+        """
+        entry = self._by_name.get(encoded.type_name)
+        if entry is None:
+            known = ", ".join(sorted(self._by_name))
+            raise UnreadableRecordError(
+                f"type {encoded.type_name!r} (version {encoded.version}) is not known to the code, "
+                f"which knows: {known}. Keep the class that has this @type_name."
+            )
+        try:
+            if encoded.version == entry.stored.version:
+                return entry.validate_json(encoded.payload)
+            return entry.validate_json(self._upcast(entry.stored, encoded))
+        except ValidationError as error:
+            raise UnreadableRecordError(
+                f"type {encoded.type_name!r} version {encoded.version} does not have the shape "
+                f"that the code expects of version {entry.stored.version}: {_first(error)}. "
+                "Add a new version and a @migrates function, or make the new field optional."
+            ) from error
+
+    def _upcast(self, stored: StoredType, encoded: Encoded) -> bytes:
+        if encoded.version > stored.version:
+            raise UnreadableRecordError(
+                f"type {encoded.type_name!r} was stored in version {encoded.version}; the code "
+                f"only knows version {stored.version}. Deploy the newer code."
+            )
+        raw = orjson.loads(encoded.payload)
+        for version in range(encoded.version, stored.version):
+            migration = stored.migrations.get(version)
+            if migration is None:
+                raise UnreadableRecordError(
+                    f"type {encoded.type_name!r} version {encoded.version}: there is no way from "
+                    f"version {version} to {version + 1}. Add @migrates(..., from_version={version})."
+                )
+            try:
+                raw = migration(raw)
+            except Exception as error:
+                raise UnreadableRecordError(
+                    f"type {encoded.type_name!r}: the migration from version {version} failed: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return orjson.dumps(raw)
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in problem["loc"]) or "the value"
+    return f"{place}: {problem['msg']}"

@@ -1,0 +1,55 @@
+"""The store on SQLAlchemy Core: SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from greenroom.persistence.sql._engine import open_engine, switch_to_wal
+from greenroom.persistence.sql._journal import SqlJournal
+from greenroom.persistence.sql._ownership import PostgresOwnership, SqliteOwnership, SqlOwnership
+from greenroom.persistence.sql._translate import translate, translated
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from greenroom.clock import Clock
+    from greenroom.settings import Settings
+
+__all__ = ["SqlStore", "open_engine", "open_store", "switch_to_wal", "translate", "translated"]
+
+
+class SqlStore:
+    """An open database; see the `Store` port."""
+
+    def __init__(self, engine: Engine, ownership: SqlOwnership, clock: Clock) -> None:
+        self._engine = engine
+        self.ownership = ownership
+        self.journal = SqlJournal(engine, ownership, clock)
+
+    def ping(self) -> None:
+        """Raises a `PersistenceError` when the database can't be asked."""
+        with translated(), self._engine.connect() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
+    def close(self) -> None:
+        """Close every connection and release the file."""
+        self.journal.close()
+        self._engine.dispose()
+
+
+def open_store(settings: Settings, clock: Clock) -> SqlStore:
+    """Open a database that has been set up (`greenroom.migrations.prepare`).
+
+    Raises:
+        SchemaError: It was not set up.
+        PersistenceError: It can't be opened.
+    """
+    engine = open_engine(settings.database_url)
+    ownership: SqlOwnership
+    file = settings.sqlite_file
+    with translated():
+        if file is not None:
+            ownership = SqliteOwnership(engine, file)
+        else:
+            ownership = PostgresOwnership(engine)
+        return SqlStore(engine, ownership, clock)

@@ -1,0 +1,210 @@
+"""Every difference between SQLite and PostgreSQL on the writing path, by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy import Engine, Table, bindparam, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from greenroom.persistence.tables import blob, instance, journal, owner, snapshot
+
+Row = tuple[Any, ...]
+
+RECORD_COLUMNS = tuple(column.name for column in journal.columns)
+HEAD_COLUMNS = tuple(column.name for column in instance.columns)
+SNAPSHOT_COLUMNS = tuple(column.name for column in snapshot.columns)
+
+
+@dataclass(slots=True)
+class BatchRows:
+    """The rows of one batch, in the order of the columns."""
+
+    records: list[Row] = field(default_factory=list)
+    new_heads: list[Row] = field(default_factory=list)
+    moved_heads: list[Row] = field(default_factory=list)
+    """sequence_number, updated_at, deleted_at, expires_at; instance_id, expected sequence
+    number, generation."""
+    snapshots: list[Row] = field(default_factory=list)
+    blobs: list[Row] = field(default_factory=list)
+    freed_keys: list[Row] = field(default_factory=list)
+    """record_id of receipts that have expired and whose key comes again."""
+
+
+class Writer(Protocol):
+    """One connection that writes batches; one thread at a time."""
+
+    def write(self, fence: Row, rows: BatchRows) -> tuple[bool, bool]:
+        """Begin and write, without the commit: whether the epoch held, and the heads did."""
+        ...
+
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Statements:
+    """SQL that Core compiled once, run with tuples by the driver.
+
+    Core's own executemany costs 2 to 3 µs more per row, a third of what a row costs.
+    """
+
+    def __init__(self, dialect: Any) -> None:
+        def compiled(statement: Any, order: Sequence[str]) -> str:
+            done = statement.compile(dialect=dialect)
+            assert tuple(done.positiontup) == tuple(order), (done.positiontup, order)  # noqa: S101
+            return str(done)
+
+        def inserting(table: Table) -> str:
+            names = [column.name for column in table.columns]
+            values = {name: bindparam(name) for name in names}
+            return compiled(insert(table).values(values), names)
+
+        self.record = inserting(journal)
+        self.head = inserting(instance)
+        self.blob = inserting(blob)
+        upsert = inserting(snapshot)
+        changed = ", ".join(f"{name} = excluded.{name}" for name in SNAPSHOT_COLUMNS[1:])
+        self.snapshot = f"{upsert} ON CONFLICT (instance_id) DO UPDATE SET {changed}"
+        self.move = compiled(
+            update(instance)
+            .values(
+                sequence_number=bindparam("new"),
+                updated_at=bindparam("at"),
+                deleted_at=bindparam("deleted"),
+                expires_at=bindparam("expires"),
+            )
+            .where(
+                instance.c.instance_id == bindparam("id"),
+                instance.c.sequence_number == bindparam("expected"),
+                instance.c.generation == bindparam("gen"),
+            ),
+            ("new", "at", "deleted", "expires", "id", "expected", "gen"),
+        )
+        self.fence = compiled(
+            update(owner)
+            .values(last_batch=bindparam("batch"))
+            .where(owner.c.owner_id == bindparam("me"), owner.c.epoch == bindparam("held")),
+            ("batch", "me", "held"),
+        )
+        self.free = compiled(
+            update(journal)
+            .values(idempotency_key=None)
+            .where(journal.c.record_id == bindparam("id")),
+            ("idempotency_key", "id"),
+        )
+
+
+class SqliteWriter:
+    """Writes through the one connection that writes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._sql = _Statements(sqlite.dialect(paramstyle="qmark"))
+        self._checked_out = engine.connect()
+        self._raw: Any = self._checked_out.connection.driver_connection
+
+    def write(self, fence: Row, rows: BatchRows) -> tuple[bool, bool]:
+        raw, sql = self._raw, self._sql
+        # IMMEDIATE takes the write lock now; a deferred one could fail in the middle.
+        raw.execute("BEGIN IMMEDIATE")
+        if raw.execute(sql.fence, fence).rowcount != 1:
+            return False, True
+        if rows.freed_keys:
+            raw.executemany(sql.free, rows.freed_keys)
+        if rows.new_heads:
+            raw.executemany(sql.head, rows.new_heads)
+        moved = len(rows.moved_heads)
+        if moved == 1:
+            heads_held = raw.execute(sql.move, rows.moved_heads[0]).rowcount == 1
+        else:
+            heads_held = not moved or raw.executemany(sql.move, rows.moved_heads).rowcount == moved
+        if not heads_held:
+            return True, False
+        if len(rows.records) == 1:
+            raw.execute(sql.record, rows.records[0])
+        elif rows.records:
+            raw.executemany(sql.record, rows.records)
+        if rows.snapshots:
+            raw.executemany(sql.snapshot, rows.snapshots)
+        if rows.blobs:
+            raw.executemany(sql.blob, rows.blobs)
+        return True, True
+
+    def commit(self) -> None:
+        self._raw.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self._raw.in_transaction:
+            self._raw.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._checked_out.close()
+
+
+class PostgresWriter:
+    """Writes a whole batch in one pipeline, so that it costs two round trips."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._sql = _Statements(postgresql.dialect(paramstyle="format"))
+        self._engine = engine
+        self._checked_out: Any = None
+        self._raw: Any = None
+
+    def write(self, fence: Row, rows: BatchRows) -> tuple[bool, bool]:
+        if self._raw is None:
+            self._checked_out = self._engine.connect()
+            self._raw = self._checked_out.connection.driver_connection
+        sql = self._sql
+        with self._raw.pipeline(), self._raw.cursor() as cursor, self._raw.cursor() as heads:
+            with self._raw.cursor() as fenced:
+                fenced.execute(sql.fence, fence)
+                if rows.freed_keys:
+                    cursor.executemany(sql.free, rows.freed_keys)
+                if rows.new_heads:
+                    cursor.executemany(sql.head, rows.new_heads)
+                if rows.moved_heads:
+                    heads.executemany(sql.move, rows.moved_heads)
+                if rows.records:
+                    cursor.executemany(sql.record, rows.records)
+                if rows.snapshots:
+                    cursor.executemany(sql.snapshot, rows.snapshots)
+                if rows.blobs:
+                    cursor.executemany(sql.blob, rows.blobs)
+                self._raw.pipeline_sync() if hasattr(self._raw, "pipeline_sync") else None
+                held = fenced.rowcount == 1
+            return held, not rows.moved_heads or heads.rowcount == len(rows.moved_heads)
+
+    def commit(self) -> None:
+        self._raw.commit()
+
+    def rollback(self) -> None:
+        if self._raw is not None and not self._raw.closed:
+            self._raw.rollback()
+
+    def reconnect(self) -> None:
+        """Forget a broken connection; the next batch opens another."""
+        if self._checked_out is not None:
+            self._checked_out.invalidate()
+            self._checked_out.close()
+        self._checked_out = self._raw = None
+
+    def close(self) -> None:
+        if self._checked_out is not None:
+            self._checked_out.close()
+            self._checked_out = self._raw = None
+
+
+def writer_for(engine: Engine) -> Writer:
+    """The writer for the database of an engine."""
+    return SqliteWriter(engine) if engine.dialect.name == "sqlite" else PostgresWriter(engine)
+
+
+def database_now_ms(connection: Any, dialect: str) -> int:
+    """The database's own clock, by which leases are judged (one machine's clock is nobody's)."""
+    if dialect == "sqlite":
+        return time.time_ns() // 1_000_000
+    sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    return int(connection.exec_driver_sql(sql).scalar_one())

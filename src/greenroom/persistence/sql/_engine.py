@@ -1,0 +1,82 @@
+"""Engines: how connections are opened, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import QueuePool
+
+from greenroom.errors import ConfigurationError
+
+BUSY_SECONDS = 5
+"""How long a SQLite connection waits for a lock that another one holds."""
+READERS = 8
+BEGIN = "greenroom_begin"
+"""Execution option: how a transaction begins on SQLite (`BEGIN IMMEDIATE` locks at once)."""
+
+
+def open_engine(url: str) -> Engine:
+    """An engine whose transactions begin as this package needs them.
+
+    Raises:
+        ConfigurationError: The URL can't be used, or the driver is not installed.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            return _sqlite(url)
+        return create_engine(url, pool_size=READERS, max_overflow=READERS, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise ConfigurationError(f"GREENROOM_DATABASE_URL can't be used: {error}") from error
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "PostgreSQL needs its driver: pip install 'greenroom[postgresql]'."
+        ) from error
+
+
+def _sqlite(url: str) -> Engine:
+    engine = create_engine(
+        url,
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        poolclass=QueuePool,
+        pool_size=READERS,
+        max_overflow=READERS,
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: Any) -> None:
+        # The driver must not begin transactions by itself: it would begin them too late
+        # (only before the first write) and never for a read.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # With group commit a full flush costs no more than a lazy one (docs/benchmarks.md).
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA temp_store=MEMORY")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        how = connection.get_execution_options().get(BEGIN, "BEGIN")
+        connection.exec_driver_sql(how)
+
+    return engine
+
+
+def switch_to_wal(engine: Engine) -> None:
+    """Write-ahead logging, so that readers and the writer do not wait for each other.
+
+    It is a property of the file, so once is enough; a file that can't be written keeps what
+    it has.
+    """
+    with engine.connect() as connection:
+        raw: Any = connection.connection.driver_connection
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise

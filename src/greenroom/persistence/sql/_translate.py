@@ -1,0 +1,120 @@
+"""What databases and drivers raise → what greenroom raises; known here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from greenroom.errors import (
+    PersistenceError,
+    SchemaError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+# Read as text: the message of sqlite3 is the only thing that tells these apart on Python 3.11
+# in every path (sqlite_errorcode is missing on errors that the driver itself raises).
+_SQLITE = (
+    ("readonly database", StoreReadOnlyError),
+    ("database or disk is full", StoreFullError),
+    ("disk i/o error", StoreUnavailableError),
+    ("database is locked", StoreUnavailableError),
+    ("database table is locked", StoreUnavailableError),
+    ("unable to open database", StoreUnavailableError),
+    ("closed database", StoreUnavailableError),
+    ("file is not a database", StoreUnavailableError),
+    ("database disk image is malformed", StoreUnavailableError),
+    ("no such table", SchemaError),
+    ("no such column", SchemaError),
+)
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRESQL = (
+    ("25006", StoreReadOnlyError),
+    ("53100", StoreFullError),
+    ("53", StoreUnavailableError),
+    ("08", StoreUnavailableError),
+    ("57", StoreUnavailableError),
+    ("40", StoreUnavailableError),
+    ("55P03", StoreUnavailableError),
+    ("42P01", SchemaError),
+    ("42703", SchemaError),
+    ("3D000", StoreUnavailableError),
+    ("28", StoreUnavailableError),
+)
+_REMEDIES = {
+    StoreReadOnlyError: "Make the database file, its folder, or the database writable.",
+    StoreFullError: "Free some space; nothing was written.",
+    StoreUnavailableError: "Nothing was written; check that the database can be reached.",
+    SchemaError: "Run `greenroom db upgrade`.",
+}
+
+
+def is_integrity_violation(error: BaseException) -> bool:
+    """Whether a unique key was hit, in whatever way the driver says so."""
+    if isinstance(error, IntegrityError):
+        return True
+    return type(error).__name__ in ("IntegrityError", "UniqueViolation")
+
+
+def is_disconnect(error: BaseException) -> bool:
+    """Whether the connection is gone, so that nobody said what became of the transaction."""
+    if isinstance(error, DBAPIError):
+        return bool(error.connection_invalidated) or is_disconnect(_cause(error))
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(("08", "57P"))
+    # psycopg raises OperationalError without a state when the socket broke.
+    return type(error).__module__.startswith("psycopg") and "Operational" in type(error).__name__
+
+
+def translate(error: BaseException) -> PersistenceError:
+    """The greenroom error for a driver's or SQLAlchemy's."""
+    if isinstance(error, PersistenceError):
+        return error
+    cause = _cause(error)
+    kind = _kind_of(cause)
+    text = str(cause).strip().splitlines()
+    first_line = text[0] if text else type(cause).__name__
+    remedy = _REMEDIES.get(kind, "")
+    translated = kind(f"The database said: {first_line}. {remedy}".rstrip())
+    translated.__cause__ = error
+    return translated
+
+
+def _cause(error: BaseException) -> BaseException:
+    original = getattr(error, "orig", None)
+    return original if isinstance(original, BaseException) else error
+
+
+def _kind_of(error: BaseException) -> type[PersistenceError]:
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        for prefix, kind in _POSTGRESQL:
+            if str(state).startswith(prefix):
+                return kind
+        return PersistenceError
+    message = str(error).lower()
+    for part, kind in _SQLITE:
+        if part in message:
+            return kind
+    if is_disconnect(error):
+        return StoreUnavailableError
+    return PersistenceError
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise greenroom's errors for whatever the database raises inside."""
+    try:
+        yield
+    except PersistenceError:
+        raise
+    except SQLAlchemyError as error:
+        raise translate(error) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] in ("sqlite3", "psycopg"):
+            raise translate(error) from error
+        raise

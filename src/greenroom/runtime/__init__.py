@@ -1,0 +1,39 @@
+"""The actors: carries out what components declare.
+
+From the inside out: `_future`, `_dispatch` and `_actor` make pykka actors that hold no thread;
+`_entity_actor` is one live instance, `_directory` knows them all, `_writer` commits for them
+together; `_owner` and `_peers` share the slices with other processes; `_client` is the way in.
+"""
+
+from greenroom.runtime._calls import Answer, CallRequest, call_chain
+from greenroom.runtime._client import (
+    AsyncComponentClient,
+    AsyncEntityClient,
+    CallOptions,
+    ComponentClient,
+    DetailedReply,
+    EntityClient,
+    Retries,
+)
+from greenroom.runtime._dependencies import DependencyProvider
+from greenroom.runtime._look import StoredEvent
+from greenroom.runtime._reader import StoredReader, reading
+from greenroom.runtime._runtime import Runtime
+
+__all__ = [
+    "Answer",
+    "AsyncComponentClient",
+    "AsyncEntityClient",
+    "CallOptions",
+    "CallRequest",
+    "ComponentClient",
+    "DependencyProvider",
+    "DetailedReply",
+    "EntityClient",
+    "Retries",
+    "Runtime",
+    "StoredEvent",
+    "StoredReader",
+    "call_chain",
+    "reading",
+]

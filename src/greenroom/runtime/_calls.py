@@ -1,0 +1,115 @@
+"""A call on its way to an instance, and its answer on the way back."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from greenroom.components import Metadata
+
+if TYPE_CHECKING:
+    from greenroom.components import HandlerDefinition
+    from greenroom.ids import EntityRef
+    from greenroom.runtime._future import ReplyFuture
+
+call_chain: ContextVar[tuple[EntityRef, ...]] = ContextVar("greenroom_call_chain", default=())
+"""The instances that wait for the code that runs now; a call to one of them would never end."""
+
+
+@dataclass(slots=True)
+class CallRequest:
+    """One command to one instance, checked and ready to be delivered.
+
+    It is its own envelope: `message` and `reply_to` are what a pykka inbox looks at.
+    """
+
+    ref: EntityRef
+    handler: HandlerDefinition
+    values: tuple[Any, ...]
+    timeout: float | None = None
+    """Seconds the caller waits; None takes the service's `ask_timeout`."""
+    metadata: Metadata | None = None
+    idempotency_key: str | None = None
+    expected_version: int | None = None
+    principal: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    causation: str | None = None
+    chain: tuple[EntityRef, ...] = ()
+    receipt_expires_at: int | None = None
+    """How long the key is remembered, in milliseconds since 1970; None takes `keep_receipts`."""
+    deadline: float = 0.0
+    """On the monotonic clock; a command that is reached later is dropped unprocessed."""
+    attempts: int = 0
+    """How often a conflict made it run again."""
+    reply_to: ReplyFuture[Answer] | None = None
+
+    @property
+    def message(self) -> CallRequest:
+        """What pykka calls the message: the request itself."""
+        return self
+
+    def expired(self) -> bool:
+        """Whether the caller has stopped waiting."""
+        return self.deadline != 0.0 and monotonic() > self.deadline
+
+    def correlation(self) -> str:
+        """The id under which this call is found in the log; made when first asked for."""
+        if self.correlation_id is None:
+            self.correlation_id = uuid4().hex
+        return self.correlation_id
+
+    @property
+    def target(self) -> str:
+        """What is called, for messages: `component.handler`."""
+        return f"{self.ref.component}.{self.handler.name}"
+
+
+class Answer:
+    """What a handler answered, as a value and as JSON, each made when it is asked for."""
+
+    __slots__ = ("_handler", "_json", "_value", "metadata", "sequence_number")
+
+    def __init__(
+        self,
+        handler: HandlerDefinition,
+        value: Any,
+        sequence_number: int,
+        *,
+        metadata: Metadata | None = None,
+        json: bytes | None = None,
+        keep_value: bool = True,
+    ) -> None:
+        self._handler = handler
+        self._value = value
+        self._json = json
+        self.sequence_number = sequence_number
+        self.metadata = metadata
+        if not keep_value or not handler.reply_shareable:
+            # A reply that could be changed by its sender is fixed as JSON before the next
+            # command runs; every reader then gets a copy of its own.
+            if json is None:
+                self._json = handler.encode_reply(value)
+            self._value = None
+
+    @classmethod
+    def stored(cls, handler: HandlerDefinition, json: bytes, sequence_number: int) -> Answer:
+        """An answer that was read back, or came from another process."""
+        return cls(handler, None, sequence_number, json=json, keep_value=False)
+
+    @property
+    def value(self) -> Any:
+        """The reply, as the handler's reply type."""
+        if self._value is None and self._json is not None:
+            return self._handler.decode_reply(self._json)
+        return self._value
+
+    @property
+    def json(self) -> bytes:
+        """The reply as JSON."""
+        if self._json is None:
+            self._json = self._handler.encode_reply(self._value)
+        return self._json

@@ -1,0 +1,449 @@
+"""The component client: typed calls from code to components, for threads and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from greenroom.components import (
+    Effect,
+    EventSourcedEntity,
+    Kinded,
+    KeyValueEntity,
+    Metadata,
+)
+from greenroom.errors import (
+    CallTimeoutError,
+    CommitUnknownError,
+    GreenroomError,
+    InvalidCallError,
+)
+from greenroom.ids import EntityRef, entity_ref
+from greenroom.runtime._calls import CallRequest, call_chain
+
+if TYPE_CHECKING:
+    from greenroom.components import ComponentDefinition
+    from greenroom.persistence import InstanceSummary
+    from greenroom.runtime._calls import Answer
+    from greenroom.runtime._look import StoredEvent
+
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+E = TypeVar("E")
+EventSourced = TypeVar("EventSourced", bound=EventSourcedEntity[Any, Any])
+KeyValue = TypeVar("KeyValue", bound=KeyValueEntity[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and how patiently, a call is made again after a failure that allows it.
+
+    Only failures that changed nothing are repeated (`retryable` errors), and with an
+    idempotency key also a timeout or an unknown commit. What a component declined is never
+    repeated. The pause before attempt n is `first * 2**(n-1)`, at most `limit`, plus up to
+    `jitter` of itself.
+
+    Example:
+        >>> Retries(2, first=timedelta(milliseconds=100), jitter=0.0).pause(2)
+        0.2
+    """
+
+    times: int
+    first: timedelta = timedelta(milliseconds=100)
+    limit: timedelta = timedelta(seconds=10)
+    jitter: float = 0.1
+
+    def pause(self, attempt: int) -> float:
+        """Seconds before the given attempt (1 is the first repetition)."""
+        planned = min(self.first.total_seconds() * 2.0 ** (attempt - 1), self.limit.total_seconds())
+        return planned * (1 + random.uniform(0, self.jitter))  # noqa: S311 - not a secret
+
+    def allows(self, error: GreenroomError, *, keyed: bool) -> bool:
+        """Whether a call that failed like this may be made again."""
+        return error.retryable or (
+            keyed and isinstance(error, CallTimeoutError | CommitUnknownError)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedReply(Generic[R]):
+    """A reply with what is known about it."""
+
+    value: R
+    sequence_number: int
+    """The instance's version after the command."""
+    token: str
+    """Names the instance and its version, for a view query that should wait for it."""
+    metadata: Metadata = Metadata.EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """What `with_options` sets."""
+
+    timeout: timedelta | None = None
+    metadata: Metadata | None = None
+    idempotency_key: str | None = None
+    expected_version: int | None = None
+    retries: Retries | None = None
+    principal: str | None = None
+    correlation_id: str | None = None
+
+
+NO_OPTIONS = CallOptions()
+MAX_KEY = 255
+"""Characters in an idempotency key."""
+
+
+class Caller(Protocol):
+    """What a client needs of the runtime."""
+
+    def definition_of(self, component: type) -> ComponentDefinition: ...
+    def call_blocking(self, request: CallRequest) -> Answer: ...
+    async def call(self, request: CallRequest) -> Answer: ...
+    def send(self, request: CallRequest) -> None: ...
+    def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]: ...
+    def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]: ...
+    def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any: ...
+
+
+class _Reference(Generic[C]):
+    """One instance, and how it is to be called."""
+
+    __slots__ = ("_caller", "_definition", "_options", "_ref")
+
+    def __init__(
+        self,
+        caller: Caller,
+        definition: ComponentDefinition,
+        ref: EntityRef,
+        options: CallOptions = NO_OPTIONS,
+    ) -> None:
+        self._caller = caller
+        self._definition = definition
+        self._ref = ref
+        self._options = options
+
+    def _request(
+        self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> CallRequest:
+        found = self._definition.handler_for(handler)
+        values = found.bind(args, kwargs)
+        options = self._options
+        if options is NO_OPTIONS:
+            return CallRequest(self._ref, found, values, chain=call_chain.get())
+        return CallRequest(
+            self._ref,
+            found,
+            values,
+            timeout=None if options.timeout is None else options.timeout.total_seconds(),
+            metadata=options.metadata,
+            idempotency_key=options.idempotency_key,
+            expected_version=options.expected_version,
+            principal=options.principal,
+            correlation_id=options.correlation_id,
+            chain=call_chain.get(),
+        )
+
+    def _with(self, changes: dict[str, Any]) -> CallOptions:
+        key = changes.get("idempotency_key")
+        if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
+            raise InvalidCallError(
+                f"An idempotency key must be text of 1 to {MAX_KEY} characters: {key!r}."
+            )
+        retries = changes.get("retries")
+        if isinstance(retries, int):
+            changes["retries"] = Retries(retries)
+        return replace(self._options, **{k: v for k, v in changes.items() if v is not None})
+
+    def _detailed(self, answer: Answer) -> DetailedReply[Any]:
+        return DetailedReply(
+            answer.value,
+            answer.sequence_number,
+            f"{self._ref.component}/{self._ref.instance}@{answer.sequence_number}",
+            answer.metadata or Metadata.EMPTY,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._ref}>"
+
+
+class EntityClient(_Reference[C]):
+    """Calls one instance of an entity, blocking the thread until it has answered.
+
+    Example:
+        >>> cart.ask(ShoppingCart.add_item, "tea", quantity=2)   # doctest: +SKIP
+        Cart(...)
+    """
+
+    __slots__ = ()
+
+    def ask(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Send a command and wait for the reply.
+
+        Raises:
+            CommandError: The entity declined the command.
+            InvalidArgumentsError: The arguments do not fit the handler's parameters.
+            CallTimeoutError: No answer in time; the command may still be carried out.
+            EntityUnavailableError: It was not carried out and may be sent again.
+            BlockingCallError: On an event loop, or inside a handler.
+            GreenroomError: See `greenroom.errors` for the others.
+        """
+        return self._answer(handler, args, kwargs).value  # type: ignore[no-any-return]
+
+    def ask_detailed(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> DetailedReply[R]:
+        """Like `ask`, with the instance's new version and the reply's metadata."""
+        return self._detailed(self._answer(handler, args, kwargs))
+
+    def tell(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Send a command without waiting. Whether it was carried out is not reported.
+
+        Raises:
+            InvalidArgumentsError: The arguments do not fit the handler's parameters.
+            OverloadedError: The instance's mailbox is full.
+        """
+        self._caller.send(self._request(handler, args, kwargs))
+
+    def with_options(
+        self,
+        *,
+        timeout: timedelta | None = None,
+        metadata: Metadata | None = None,
+        idempotency_key: str | None = None,
+        expected_version: int | None = None,
+        retries: Retries | int | None = None,
+        principal: str | None = None,
+        correlation_id: str | None = None,
+    ) -> EntityClient[C]:
+        """The same instance, called with these options; what is not given stays as it is.
+
+        Args:
+            timeout: How long to wait for an answer (default: the service's `ask_timeout`).
+            metadata: Read by the handler as `self.command_context.metadata`; not stored.
+            idempotency_key: The same key again gets the same reply and does nothing.
+            expected_version: Refuse unless the instance is at this sequence number.
+            retries: How often to repeat after a failure that changed nothing.
+            principal: On whose behalf the call is made.
+            correlation_id: Under which the call is logged.
+        """
+        changes = {k: v for k, v in locals().items() if k != "self"}
+        return EntityClient(self._caller, self._definition, self._ref, self._with(changes))
+
+    def _answer(
+        self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Answer:
+        retries = self._options.retries
+        if retries is None:
+            return self._caller.call_blocking(self._request(handler, args, kwargs))
+        attempt = 0
+        while True:
+            try:
+                return self._caller.call_blocking(self._request(handler, args, kwargs))
+            except GreenroomError as error:
+                attempt += 1
+                keyed = self._options.idempotency_key is not None
+                if attempt > retries.times or not retries.allows(error, keyed=keyed):
+                    raise
+            time.sleep(retries.pause(attempt))
+
+
+class AsyncEntityClient(_Reference[C]):
+    """Calls one instance of an entity from a coroutine."""
+
+    __slots__ = ()
+
+    async def ask(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Send a command and wait for the reply; raises what `EntityClient.ask` raises."""
+        return (await self._answer(handler, args, kwargs)).value  # type: ignore[no-any-return]
+
+    async def ask_detailed(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> DetailedReply[R]:
+        """Like `ask`, with the instance's new version and the reply's metadata."""
+        return self._detailed(await self._answer(handler, args, kwargs))
+
+    def tell(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Send a command without waiting. Whether it was carried out is not reported."""
+        self._caller.send(self._request(handler, args, kwargs))
+
+    def with_options(
+        self,
+        *,
+        timeout: timedelta | None = None,
+        metadata: Metadata | None = None,
+        idempotency_key: str | None = None,
+        expected_version: int | None = None,
+        retries: Retries | int | None = None,
+        principal: str | None = None,
+        correlation_id: str | None = None,
+    ) -> AsyncEntityClient[C]:
+        """The same instance, called with these options; see `EntityClient.with_options`."""
+        changes = {k: v for k, v in locals().items() if k != "self"}
+        return AsyncEntityClient(self._caller, self._definition, self._ref, self._with(changes))
+
+    async def _answer(
+        self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Answer:
+        retries = self._options.retries
+        if retries is None:
+            return await self._caller.call(self._request(handler, args, kwargs))
+        attempt = 0
+        while True:
+            try:
+                return await self._caller.call(self._request(handler, args, kwargs))
+            except GreenroomError as error:
+                attempt += 1
+                keyed = self._options.idempotency_key is not None
+                if attempt > retries.times or not retries.allows(error, keyed=keyed):
+                    raise
+            await asyncio.sleep(retries.pause(attempt))
+
+
+class ComponentClient:
+    """Calls components from threads; every method blocks until it has its answer.
+
+    Example:
+        >>> cart = client.for_event_sourced_entity(ShoppingCart, "cart-1")  # doctest: +SKIP
+        >>> cart.ask(ShoppingCart.add_item, "tea", quantity=2)              # doctest: +SKIP
+    """
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def for_event_sourced_entity(
+        self, component: type[EventSourced], entity_id: str
+    ) -> EntityClient[EventSourced]:
+        """The instance of an event sourced entity under an id.
+
+        Raises:
+            UnknownComponentError: The service has no such component.
+            InvalidIdError: The id can't be one.
+        """
+        return EntityClient(self._caller, *_address(self._caller, component, entity_id))
+
+    def for_key_value_entity(
+        self, component: type[KeyValue], entity_id: str
+    ) -> EntityClient[KeyValue]:
+        """The instance of a key value entity under an id; raises as its sibling does."""
+        return EntityClient(self._caller, *_address(self._caller, component, entity_id))
+
+    def instances(
+        self, component: type[Any], *, after: str | None = None, limit: int = 100
+    ) -> list[InstanceSummary]:
+        """Instances of a component in the order of their ids, from after an id."""
+        return self._caller.instances(self._caller.definition_of(component).id, after, limit)
+
+    def events(
+        self,
+        component: type[Kinded[Any, Any, E]],
+        entity_id: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> list[StoredEvent[E]]:
+        """What an event sourced instance has been through, after a sequence number."""
+        _, ref = _address(self._caller, component, entity_id)
+        return self._caller.events(ref, after, limit)
+
+    def state_at(
+        self,
+        component: type[Kinded[Any, S, Any]],
+        entity_id: str,
+        sequence_number: int | None = None,
+    ) -> S:
+        """The durable state of an instance as it was after a sequence number (default: now)."""
+        _, ref = _address(self._caller, component, entity_id)
+        return self._caller.state_at(ref, sequence_number)  # type: ignore[no-any-return]
+
+
+class AsyncComponentClient:
+    """Calls components from coroutines; mirrors `ComponentClient`.
+
+    Example:
+        >>> cart = client.for_event_sourced_entity(ShoppingCart, "cart-1")  # doctest: +SKIP
+        >>> await cart.ask(ShoppingCart.add_item, "tea", quantity=2)        # doctest: +SKIP
+    """
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def for_event_sourced_entity(
+        self, component: type[EventSourced], entity_id: str
+    ) -> AsyncEntityClient[EventSourced]:
+        """The instance of an event sourced entity under an id."""
+        return AsyncEntityClient(self._caller, *_address(self._caller, component, entity_id))
+
+    def for_key_value_entity(
+        self, component: type[KeyValue], entity_id: str
+    ) -> AsyncEntityClient[KeyValue]:
+        """The instance of a key value entity under an id."""
+        return AsyncEntityClient(self._caller, *_address(self._caller, component, entity_id))
+
+    async def instances(
+        self, component: type[Any], *, after: str | None = None, limit: int = 100
+    ) -> list[InstanceSummary]:
+        """Instances of a component in the order of their ids, from after an id."""
+        name = self._caller.definition_of(component).id
+        return await asyncio.to_thread(self._caller.instances, name, after, limit)
+
+    async def events(
+        self,
+        component: type[Kinded[Any, Any, E]],
+        entity_id: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> list[StoredEvent[E]]:
+        """What an event sourced instance has been through, after a sequence number."""
+        _, ref = _address(self._caller, component, entity_id)
+        return await asyncio.to_thread(self._caller.events, ref, after, limit)
+
+    async def state_at(
+        self,
+        component: type[Kinded[Any, S, Any]],
+        entity_id: str,
+        sequence_number: int | None = None,
+    ) -> S:
+        """The durable state of an instance as it was after a sequence number (default: now)."""
+        _, ref = _address(self._caller, component, entity_id)
+        state: S = await asyncio.to_thread(self._caller.state_at, ref, sequence_number)
+        return state
+
+
+def _address(
+    caller: Caller, component: type[Any], entity_id: str
+) -> tuple[ComponentDefinition, EntityRef]:
+    definition = caller.definition_of(component)
+    return definition, entity_ref(definition.id, entity_id)
+
+
+__all__ = [
+    "AsyncComponentClient",
+    "AsyncEntityClient",
+    "CallOptions",
+    "ComponentClient",
+    "DetailedReply",
+    "EntityClient",
+    "Retries",
+]

@@ -1,0 +1,622 @@
+"""One live instance of an entity: cold, recovering, ready; and what happens when it fails.
+
+The actor handles a command against its state in memory, hands what is to be stored to the
+journal writer, and goes on with the next command while the first is on its way to the disk.
+Whatever rests on a state that is not durable yet is held back until it is. When a write fails,
+the instance is recovered from storage and the commands that are still waited for run again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from time import monotonic
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from greenroom.clock import to_datetime
+from greenroom.components import (
+    CommandContext,
+    EntitySession,
+    EventContext,
+    Failure,
+    Metadata,
+    Reply,
+)
+from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
+from greenroom.errors import (
+    CallTimeoutError,
+    CommandError,
+    ConcurrentWriteError,
+    EntityDeletedError,
+    EntityUnavailableError,
+    GreenroomError,
+    HandlerError,
+    IdempotencyKeyReusedError,
+    OverloadedError,
+    PersistenceError,
+    RecoveryError,
+    VersionMismatchError,
+)
+from greenroom.persistence import CommandWrite, Head, NewRecord, Receipt, RecordKind
+from greenroom.runtime._actor import LATER, SlicedActor
+from greenroom.runtime._calls import Answer, CallRequest
+from greenroom.runtime._writer import Life, PendingWrite, deliver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import Encoded
+    from greenroom.runtime._actor import Envelope
+    from greenroom.runtime._host import EntityHost
+
+_log = logging.getLogger("greenroom.runtime")
+
+COLD, LOADING, READY = "cold", "loading", "ready"
+
+MAX_ATTEMPTS = 10
+"""How often a command runs again because somebody else wrote first."""
+BACKOFF_FIRST, BACKOFF_LIMIT = 0.2, 10.0
+QUARANTINE_FAILURES, QUARANTINE_SECONDS = 10, 60.0
+"""An instance that failed ten times in a row is left alone for a minute at a time."""
+
+
+class Control:
+    """A message of the runtime to an actor: something to do in a slice."""
+
+    __slots__ = ("ref", "run")
+    reply_to = None
+
+    def __init__(self, run: Callable[[], None], ref: EntityRef | None = None) -> None:
+        self.run = run
+        self.ref = ref
+
+    @property
+    def message(self) -> Control:
+        """It is its own envelope."""
+        return self
+
+
+class Expire:
+    """Asks an instance to delete itself, if it is due."""
+
+    __slots__ = ("ref",)
+    reply_to = None
+
+    def __init__(self, ref: EntityRef) -> None:
+        self.ref = ref
+
+    @property
+    def message(self) -> Expire:
+        """It is its own envelope."""
+        return self
+
+
+class _WhenWritten:
+    """Stands in for an asker: tells the actor that a write has been settled."""
+
+    __slots__ = ("_tell", "reply_to")
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self.reply_to = self
+
+    def set(self, _value: object = None) -> None:
+        self._tell()
+
+    def set_later(self, _value: object, _wakeups: object) -> None:
+        self._tell()
+
+    def fail(self, _error: BaseException) -> None:
+        self._tell()
+
+
+class EntityActor(SlicedActor):
+    """What event sourced and key value entities have in common."""
+
+    head: Head
+    entity: Any
+    session: EntitySession[Any]
+
+    def __init__(self, host: EntityHost, ref: EntityRef) -> None:
+        super().__init__(host.dispatcher, urn=str(ref))
+        self.actor_inbox.limit = host.settings.mailbox_limit
+        self.host = host
+        self.ref = ref
+        self.kind = host.definition.kind
+        self.phase = COLD
+        self.sequence_number = 0
+        self.expires_at: int | None = None
+        self._life = Life()
+        self._last: PendingWrite | None = None
+        self._keys: dict[str, PendingWrite] | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._wrote = False
+
+    # -- receiving -------------------------------------------------------------------------
+
+    def on_receive(self, message: Any) -> Any:
+        """Handle one command, or one message of the runtime's own."""
+        if type(message) is Control:
+            message.run()
+        elif type(message) is CallRequest and message.expired():
+            deliver(message, _timeout(message))
+        elif self.phase is not READY:
+            self._recover_for(message)
+        else:
+            self._handle_ready(message)
+        return LATER
+
+    def _handle_ready(self, message: Any) -> None:
+        if self.expires_at is not None and self.host.clock.now_ms() >= self.expires_at:
+            self._delete_expired()
+        if type(message) is CallRequest:
+            self._run(message)
+
+    def _run(self, call: CallRequest) -> None:
+        key = call.idempotency_key
+        if key is not None and self._is_in_flight(call, key):
+            return
+        expected = call.expected_version
+        if expected is not None and expected != self.sequence_number:
+            self._decline(
+                call,
+                VersionMismatchError(self.ref, expected=expected, actual=self.sequence_number),
+            )
+            return
+        session = self.session
+        session.command = call
+        session.phase = PHASE_COMMAND
+        try:
+            effect = call.handler.function(self.entity, *call.values)
+        except CommandError as error:
+            session.phase = PHASE_IDLE
+            self._decline(call, error)
+            return
+        # Anything else a handler raises, even a SystemExit, is a failure of this instance.
+        except BaseException as error:  # noqa: BLE001
+            self._crash(call, error)
+            return
+        session.phase = PHASE_IDLE
+        self._failures = 0
+        if type(effect) is Reply:
+            self._reply(call, effect)
+        elif type(effect) is Failure:
+            self._decline(call, effect.error)
+        else:
+            self._write(call, effect)
+
+    def _write(self, call: CallRequest, effect: Any) -> None:
+        """Carry out an effect that stores something; each kind of entity has its own."""
+        raise NotImplementedError
+
+    def command_context(self, call: CallRequest) -> CommandContext:
+        """What a handler may ask about the command it handles."""
+        return CommandContext(
+            entity_id=self.ref.instance,
+            command_name=call.handler.name,
+            sequence_number=self.sequence_number,
+            is_deleted=self.session.deleted,
+            metadata=call.metadata or Metadata.EMPTY,
+            principal=call.principal,
+            idempotency_key=call.idempotency_key,
+            correlation_id=call.correlation(),
+            causation=call.causation,
+            traceparent=call.traceparent,
+        )
+
+    def event_context(self, source: tuple[int, Metadata | None]) -> EventContext:
+        """What `apply_event` may ask about the event it applies, while its command is handled."""
+        number, metadata = source
+        return EventContext(
+            self.ref.instance,
+            number,
+            metadata or Metadata.EMPTY,
+            to_datetime(self.host.clock.now_ms()),
+        )
+
+    # -- answering -------------------------------------------------------------------------
+
+    def _reply(self, call: CallRequest, effect: Reply[Any]) -> None:
+        try:
+            answer = Answer(
+                call.handler, effect.value, self.sequence_number, metadata=effect.metadata
+            )
+            if call.idempotency_key is None or call.handler.read_only:
+                self._answer(call, answer)
+            else:
+                self._submit(call, [], answer, snapshot=None, expires_at=self.expires_at)
+        except Exception as error:  # noqa: BLE001 - a reply that does not fit its type
+            self._crash(call, error)
+
+    def _answer(self, call: CallRequest, answer: Answer | BaseException) -> None:
+        """Answer now, or once the writes that the answer rests on are durable."""
+        last = self._last
+        if last is None:
+            deliver(call, answer)
+        elif last.done and last.error is None:
+            self._last = None
+            deliver(call, answer)
+        else:
+            last.hold(call, answer)
+
+    def _decline(self, call: CallRequest, error: GreenroomError) -> None:
+        """Answer with an error, unless the key shows that the command was carried out before."""
+        if call.idempotency_key is None:
+            self._answer(call, error)
+            return
+        ref, key = self.ref, call.idempotency_key
+
+        def look_up() -> None:
+            try:
+                receipt = self.host.journal.find_receipt(ref, key)
+            except PersistenceError as problem:
+                deliver(call, problem)
+                return
+            if receipt is None:
+                self._answer_from_elsewhere(call, error)
+            else:
+                deliver(call, _from_receipt(call, receipt))
+
+        self.host.read_later(look_up)
+
+    def _answer_from_elsewhere(self, call: CallRequest, error: GreenroomError) -> None:
+        self.actor_inbox.put_first([Control(lambda: self._answer(call, error))])
+
+    def _is_in_flight(self, call: CallRequest, key: str) -> bool:
+        """Whether the same key is on its way to the disk; then this call waits for it."""
+        if self._keys is None:
+            return False
+        first = self._keys.get(key)
+        if first is None or first.done:
+            return False
+        # The writer empties a write when it is done; then the database knows the key.
+        original, answer = first.call, first.answer
+        if original is None or answer is None:
+            return False
+        same = _same_call(original, call)
+        first.hold(call, answer if same else IdempotencyKeyReusedError(self.ref, key))
+        return True
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def _submit(  # noqa: PLR0913 - all that one command writes
+        self,
+        call: CallRequest,
+        records: list[NewRecord],
+        answer: Answer,
+        *,
+        snapshot: Encoded | None,
+        expires_at: int | None,
+        then_run: tuple[Callable[[Any], object], ...] = (),
+    ) -> None:
+        receipt = None
+        key = call.idempotency_key
+        if key is not None:
+            receipt = Receipt(
+                key=key,
+                handler=call.handler.name,
+                principal=call.principal,
+                fingerprint=call.handler.fingerprint(call.values),
+                reply=answer.json,
+                expires_at=call.receipt_expires_at or self.host.receipt_expiry(),
+            )
+        write = PendingWrite(
+            self,
+            self._life,
+            call,
+            CommandWrite(records, receipt, snapshot, expires_at),
+            answer,
+            _run_all(then_run, self.session.state, self.ref) if then_run else None,
+            self._last,
+        )
+        self._last = write
+        if key is not None:
+            self._remember_key(key, write)
+        self._wrote = True
+        self.host.writer.submit(write)
+
+    def _remember_key(self, key: str, write: PendingWrite) -> None:
+        keys = self._keys
+        if keys is None or len(keys) > 2 * self.host.settings.mailbox_limit:
+            # Keys of writes that are done are in the database; only those in flight matter here.
+            keys = {k: w for k, w in (keys or {}).items() if not w.done}
+            self._keys = keys
+        keys[key] = write
+
+    def end_of_slice(self) -> None:
+        """Let the writer know, once for all commands of the slice."""
+        if self._wrote:
+            self._wrote = False
+            self.host.written_in_slice()
+        last = self._last
+        if last is not None and last.done and last.error is None:
+            self._last = None
+            self._keys = None
+
+    def _delete_expired(self) -> None:
+        """The time to live has passed: the instance deletes itself."""
+        self.expires_at = None
+        if self.session.deleted:
+            return
+        self.sequence_number += 1
+        self._forget_state()
+        self.session.deleted = True
+        call = CallRequest(self.ref, _NO_HANDLER, ())
+        answer = Answer(_NO_HANDLER, None, self.sequence_number)
+        self._submit(
+            call, [NewRecord(RecordKind.DELETION, None)], answer, snapshot=None, expires_at=None
+        )
+
+    def _forget_state(self) -> None:
+        """What a deletion does to the state in memory; key value entities become empty."""
+
+    def expiry(self, after: timedelta | None) -> int | None:
+        """When an instance that was written now deletes itself."""
+        if after is None:
+            return None
+        return self.host.clock.now_ms() + int(after.total_seconds() * 1000)
+
+    def refuse_if_deleted(self, call: CallRequest) -> bool:
+        """Whether the instance is deleted and so takes no write; the call is answered then."""
+        if self.session.deleted:
+            self._decline(call, EntityDeletedError(self.ref))
+            return True
+        return False
+
+    # -- failing ---------------------------------------------------------------------------
+
+    def on_write_failed(self) -> None:
+        """A write did not go in; told by the writer, handled in a slice of this actor."""
+        self.actor_inbox.put_first([Control(self._settle_failed_writes)])
+
+    def _settle_failed_writes(self) -> None:
+        failed: list[PendingWrite] = []
+        write = self._last
+        while write is not None and not (write.done and write.error is None):
+            failed.append(write)
+            write = write.previous
+        if not failed:
+            return
+        self.drop()
+        if not all(one.done for one in failed):
+            # The writer will come across the others and tell us again.
+            self.actor_inbox.paused = True
+            return
+        self._last = None
+        self.actor_inbox.paused = False
+        again: list[CallRequest] = []
+        for one in reversed(failed):
+            _sort_out(one, again)
+        self.actor_inbox.put_first(again)
+
+    def _crash(self, call: CallRequest, error: BaseException) -> None:
+        """The handler failed in a way it did not mean to: drop the state, tell the caller."""
+        reference = call.correlation()
+        _log.error(
+            "%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error
+        )
+        self._fail_once()
+        self._answer(call, HandlerError(call.target, reference))
+        self.drop()
+
+    def _fail_once(self) -> None:
+        self._failures += 1
+        if self._failures >= QUARANTINE_FAILURES:
+            self._retry_at = monotonic() + QUARANTINE_SECONDS
+        elif self._failures > 1:
+            pause = min(BACKOFF_LIMIT, BACKOFF_FIRST * 2.0 ** (self._failures - 2))
+            self._retry_at = monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311
+
+    def drop(self) -> None:
+        """Forget the state; the next command recovers it from storage."""
+        self.phase = COLD
+        self.entity = self.session = None  # type: ignore[assignment]
+        self.expires_at = None
+        self._keys = None
+        self._life = Life()
+
+    def abandon(self) -> None:
+        """This process no longer owns the instance: stop, and send on what still waits."""
+        self.drop()
+        self.actor_stopped.set()
+
+    # -- recovering ------------------------------------------------------------------------
+
+    def _recover_for(self, message: Any) -> None:
+        if self._retry_at and monotonic() < self._retry_at:
+            if type(message) is CallRequest:
+                deliver(message, self._backing_off())
+            return
+        last = self._last
+        if last is not None and not last.done:
+            # Writes of the life before are still under way; what they leave is what to load.
+            self._wait_for(last, message)
+        elif self.host.dispatcher.blocking_allowed():
+            self._finish_recovery(message, *self._load())
+        else:
+            self.phase = LOADING
+            self.actor_inbox.paused = True
+            self.host.read_later(lambda: self._load_elsewhere(message))
+
+    def _wait_for(self, last: PendingWrite, message: Any) -> None:
+        self.actor_inbox.paused = True
+
+        def go_on() -> None:
+            self.actor_inbox.paused = False
+            if self.actor_stopped.is_set():
+                self.host.redeliver(message)
+            else:
+                self.on_receive(message)
+
+        last.hold(
+            _WhenWritten(lambda: self.actor_inbox.put_first([Control(go_on)])),  # type: ignore[arg-type]
+            _NOTHING,
+        )
+
+    def _load_elsewhere(self, message: Any) -> None:
+        loaded, error = self._load()
+
+        def finish() -> None:
+            self.actor_inbox.paused = False
+            if self.actor_stopped.is_set():
+                self.host.redeliver(message)
+            else:
+                self._finish_recovery(message, loaded, error)
+
+        self.actor_inbox.put_first([Control(finish)])
+
+    def _load(self) -> tuple[Any, BaseException | None]:
+        try:
+            return self.host.recover(self.ref), None
+        except Exception as error:  # noqa: BLE001 - handed to the callers, and logged there
+            return None, error
+
+    def _finish_recovery(self, message: Any, loaded: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self.phase = COLD
+            if not getattr(error, "retryable", False):
+                self._fail_once()
+            if type(message) is CallRequest:
+                deliver(message, self._recovery_problem(message, error))
+            return
+        self.entity = loaded.entity
+        self.session = loaded.session
+        self.session.make_command_context = self.command_context
+        self.session.make_event_context = self.event_context
+        self.head = loaded.head
+        self.sequence_number = loaded.head.sequence_number
+        self.expires_at = loaded.head.expires_at
+        self.since_snapshot = loaded.since_snapshot
+        self.phase = READY
+        self._handle_ready(message)
+
+    def _recovery_problem(self, call: CallRequest, error: BaseException) -> BaseException:
+        if isinstance(error, PersistenceError) and error.retryable:
+            return error
+        reference = call.correlation()
+        _log.error("%s can't be recovered [%s]", self.ref, reference, exc_info=error)
+        if isinstance(error, GreenroomError):
+            return error
+        return RecoveryError(f"{self.ref} can't be recovered; see the log for {reference}.")
+
+    def _backing_off(self) -> EntityUnavailableError:
+        seconds = max(0.0, self._retry_at - monotonic())
+        how = "is quarantined" if self._failures >= QUARANTINE_FAILURES else "is backing off"
+        return EntityUnavailableError(
+            f"{self.ref} failed {self._failures} times in a row and {how}; "
+            f"try again in {seconds:.1f} s. The failures are in the log."
+        )
+
+    # -- leaving memory --------------------------------------------------------------------
+
+    def stop_if_idle(self) -> bool:
+        """Leave memory, unless something is queued or not yet durable."""
+        inbox = self.actor_inbox
+        if not inbox.claim():
+            return False
+        try:
+            busy = (
+                not inbox.empty()
+                or self.phase is LOADING
+                or (self._last is not None and not (self._last.done and self._last.error is None))
+                or (self._retry_at and monotonic() < self._retry_at)
+            )
+            if busy:
+                return False
+            self.actor_stopped.set()
+        finally:
+            inbox.unclaim()
+        return True
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is queued, running, or on its way to the disk."""
+        last = self._last
+        return self.actor_inbox.empty() and (last is None or last.done)
+
+    def on_overload(self, envelope: Envelope) -> None:
+        """Refuse a command, in the sender."""
+        raise OverloadedError(self.ref, limit=self.host.settings.mailbox_limit)
+
+    def on_dead_letter(self, envelope: Envelope) -> None:
+        """What came just after the instance left memory: a command goes to its successor."""
+        if isinstance(envelope, Control):
+            envelope.run()
+        else:
+            self.host.redeliver(envelope)
+
+
+_NOTHING: Any = object()
+_NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True)
+"""Stands for the runtime itself, which deletes what has expired."""
+
+
+def _timeout(call: CallRequest) -> CallTimeoutError:
+    return CallTimeoutError(call.ref, call.handler.name, seconds=call.timeout or 0.0)
+
+
+def _same_call(first: CallRequest, second: CallRequest) -> bool:
+    return (
+        first.handler is second.handler
+        and first.principal == second.principal
+        and first.handler.fingerprint(first.values) == second.handler.fingerprint(second.values)
+    )
+
+
+def _from_receipt(call: CallRequest, receipt: Receipt) -> Answer | BaseException:
+    """The answer that the first use of a key got, if this is the same call."""
+    same = (
+        receipt.handler == call.handler.name
+        and receipt.principal == call.principal
+        and receipt.fingerprint == call.handler.fingerprint(call.values)
+    )
+    if not same:
+        return IdempotencyKeyReusedError(call.ref, receipt.key)
+    return Answer.stored(call.handler, receipt.reply, receipt.sequence_number)
+
+
+def _sort_out(write: PendingWrite, again: list[CallRequest]) -> None:
+    """Decide for each call that waited for a failed write whether it runs again."""
+    error = write.error
+    conflict = isinstance(error, ConcurrentWriteError)
+    if write.duplicate is not None:
+        deliver(write.call, _from_receipt(write.call, write.duplicate))
+    else:
+        _rerun_or_fail(write.call, conflict=conflict, error=error, again=again)
+    for call, _ in write.held or ():
+        if type(call) is CallRequest:
+            _rerun_or_fail(call, conflict=conflict, error=error, again=again)
+        else:
+            deliver(call, _NOTHING)
+
+
+def _rerun_or_fail(
+    call: CallRequest,
+    *,
+    conflict: bool,
+    error: PersistenceError | None,
+    again: list[CallRequest],
+) -> None:
+    call.attempts += 1
+    if conflict and call.attempts <= MAX_ATTEMPTS and call.handler.name:
+        again.append(call)
+    elif error is not None:
+        deliver(call, error)
+
+
+def _run_all(
+    functions: tuple[Callable[[Any], object], ...], state: Any, ref: EntityRef
+) -> Callable[[], None]:
+    """The side effects of a command, to be run once it is durable."""
+
+    def run() -> None:
+        for function in functions:
+            try:
+                function(state)
+            except Exception:
+                _log.exception("A then_run of %s failed; the command itself is durable", ref)
+
+    return run

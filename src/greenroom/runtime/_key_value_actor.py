@@ -1,0 +1,63 @@
+"""Key value entities: a command replaces the whole state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from greenroom.components import UpdateState
+from greenroom.errors import PayloadTooLargeError
+from greenroom.persistence import NewRecord, RecordKind
+from greenroom.runtime._calls import Answer
+from greenroom.runtime._entity_actor import EntityActor
+from greenroom.runtime._metadata import encode_metadata
+
+if TYPE_CHECKING:
+    from greenroom.runtime._calls import CallRequest
+
+
+class KeyValueActor(EntityActor):
+    """Carries out what the handlers of a key value entity ask for."""
+
+    since_snapshot: int
+
+    def _write(self, call: CallRequest, effect: Any) -> None:
+        if type(effect) is not UpdateState:
+            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            return
+        if self.refuse_if_deleted(call):
+            return
+        try:
+            record = self._record(call, effect)
+            answer = Answer(call.handler, effect.reply, self.sequence_number + 1)
+        except PayloadTooLargeError as error:
+            self._answer(call, error)
+            return
+        except Exception as error:  # noqa: BLE001 - a state or reply that does not fit its type
+            self._crash(call, error)
+            return
+        self.sequence_number += 1
+        if effect.delete:
+            self.session.deleted = True
+            self._forget_state()
+        else:
+            self.session.state = effect.state
+        self.expires_at = None if effect.delete else self.expiry(effect.expire_after)
+        self._submit(
+            call,
+            [record],
+            answer,
+            snapshot=None,
+            expires_at=self.expires_at,
+            then_run=effect.then_run,
+        )
+
+    def _record(self, call: CallRequest, effect: UpdateState[Any]) -> NewRecord:
+        metadata = encode_metadata(call, effect.metadata)
+        if effect.delete:
+            return NewRecord(RecordKind.DELETION, None, metadata)
+        return NewRecord(
+            RecordKind.STATE, self.host.encode_state(self.ref, effect.state), metadata
+        )
+
+    def _forget_state(self) -> None:
+        self.session.state = self.entity.empty_state()

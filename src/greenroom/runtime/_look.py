@@ -1,0 +1,92 @@
+"""Looking back: what an instance has been through, and how it stood at any version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from greenroom.clock import to_datetime
+from greenroom.components import Metadata
+from greenroom.errors import InvalidCallError, UnreadableRecordError
+from greenroom.persistence import Head, RecordKind, StoredInstance
+from greenroom.runtime._metadata import decode_metadata
+from greenroom.runtime._recovery import recover
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import StoredRecord
+    from greenroom.runtime._host import EntityHost
+
+E = TypeVar("E")
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent(Generic[E]):
+    """An event (or, of a key value entity, a state) with its place in the instance's life."""
+
+    sequence_number: int
+    type_name: str
+    value: E | None
+    """None for a deletion."""
+    timestamp: datetime
+    metadata: Metadata
+
+
+def events(host: EntityHost, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
+    """Records of an instance after a sequence number, decoded. Blocks on the database."""
+    return [_decoded(host, record) for record in host.journal.records(ref, after=after, limit=limit)]
+
+
+def _decoded(host: EntityHost, record: StoredRecord) -> StoredEvent[Any]:
+    value = None
+    if record.value is not None:
+        try:
+            value = host.codec.decode(record.value)
+        except UnreadableRecordError as error:
+            raise UnreadableRecordError(
+                f"{record.ref}: record {record.sequence_number} can't be read: {error}"
+            ) from error
+    return StoredEvent(
+        record.sequence_number,
+        record.kind.value if record.value is None else record.value.type_name,
+        value,
+        to_datetime(record.timestamp),
+        decode_metadata(record.metadata),
+    )
+
+
+def state_at(host: EntityHost, ref: EntityRef, sequence_number: int | None) -> Any:
+    """The durable state of an instance after a record. Blocks on the database.
+
+    Raises:
+        InvalidCallError: The number is below 0 or the instance has not come so far.
+    """
+    if sequence_number is None:
+        return host.recover(ref).session.state
+    if sequence_number < 0:
+        raise InvalidCallError(f"A sequence number is 0 or more, not {sequence_number}.")
+    records = list(_up_to(host, ref, sequence_number))
+    if sequence_number and (not records or records[-1].sequence_number < sequence_number):
+        last = records[-1].sequence_number if records else 0
+        raise InvalidCallError(f"{ref} is at {last}; it has no record {sequence_number}.")
+    stored = StoredInstance(Head(0, sequence_number=sequence_number), records=records)
+    recovered = recover(host.definition, host.codec, host.dependencies, ref, stored)
+    deleted = bool(records) and records[-1].kind is RecordKind.DELETION
+    if deleted and not host.event_sourced:
+        return recovered.entity.empty_state()
+    return recovered.session.state
+
+
+def _up_to(host: EntityHost, ref: EntityRef, last: int) -> Iterator[StoredRecord]:
+    after = 0
+    while page := host.journal.records(ref, after=after, limit=_PAGE):
+        for record in page:
+            if record.sequence_number > last:
+                return
+            yield record
+        after = page[-1].sequence_number

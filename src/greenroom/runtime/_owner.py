@@ -1,0 +1,228 @@
+"""Which slices this process owns, and how calls reach the owner of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from greenroom.errors import EntityUnavailableError, GreenroomError, NotOwnerError
+from greenroom.ids import slice_of
+from greenroom.runtime._peers import PeerClients, PeerServer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from greenroom.components import ComponentDefinition
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import Ownership
+    from greenroom.runtime._calls import Answer, CallRequest
+    from greenroom.runtime._directory import Directory
+    from greenroom.runtime._writer import JournalWriter
+    from greenroom.settings import Settings
+
+_log = logging.getLogger("greenroom.runtime")
+
+BEAT_SECONDS = 1.0
+OWNER_CACHE_SECONDS = 1.0
+HANDOVER_SECONDS = 5.0
+"""How long a slice that is given up waits for commands under way; then they are dropped."""
+
+
+class OwnerKeeper:
+    """Keeps the lease of this process, gives up what is too much, forwards what is not its own."""
+
+    def __init__(  # noqa: PLR0913 - the runtime wires it once
+        self,
+        ownership: Ownership,
+        *,
+        settings: Settings,
+        definitions: Mapping[str, ComponentDefinition],
+        directory: Directory,
+        writer: JournalWriter,
+        call_here: Callable[[CallRequest], Awaitable[Answer]],
+    ) -> None:
+        self._ownership = ownership
+        self._settings = settings
+        self._definitions = definitions
+        self._directory = directory
+        self._writer = writer
+        self._call_here = call_here
+        self._alone = settings.sqlite_file is not None
+        self._slices = 1
+        self._owned: frozenset[int] = frozenset()
+        self._everything = False
+        self._server: PeerServer | None = None
+        self._clients: PeerClients | None = None
+        self._address: str | None = None
+        self._beats: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._fenced = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._owners: dict[int, tuple[float, str]] = {}
+        self._settled = False
+
+    async def start(self) -> None:
+        """Register, take slices, and keep the lease from now on."""
+        self._slices = self._ownership.slices
+        if not self._alone:
+            secret = await asyncio.to_thread(self._ownership.peer_secret)
+            self._server = PeerServer(self._definitions, self._answer_peer, secret)
+            self._address = await self._server.start(
+                self._settings.peer_host, self._settings.peer_port
+            )
+            self._clients = PeerClients(secret)
+        await asyncio.to_thread(self._ownership.start, self._address)
+        self._take_note()
+        if self._alone:
+            self._settled = True
+        else:
+            await self._beat()
+            self._beats = asyncio.create_task(self._keep_beating(), name="greenroom-owner")
+
+    async def stop_peers(self) -> None:
+        """Stop keeping the lease and talking to peers."""
+        self._stopping.set()
+        self._fenced.set()
+        if self._beats is not None:
+            await self._beats
+        if self._server is not None:
+            await self._server.stop()
+        if self._clients is not None:
+            await self._clients.stop()
+
+    def close(self) -> None:
+        """Give everything up. Blocks on the database."""
+        try:
+            self._ownership.stop()
+        except GreenroomError as error:
+            _log.warning("Slices could not be given up (%s); the lease will run out", error)
+
+    def owns(self, ref: EntityRef) -> bool:
+        """Whether this process may run the instance, by what it knows."""
+        return self._everything or slice_of(ref, self._slices) in self._owned
+
+    def owned(self) -> frozenset[int]:
+        """The slices of this process."""
+        return self._owned
+
+    def is_settled(self) -> bool:
+        """Whether every slice has an owner, as far as this process knows."""
+        return self._settled
+
+    def fenced_soon(self) -> None:
+        """The journal refused a batch because another owner took over; from any thread."""
+        self._loop.call_soon_threadsafe(self._fenced.set)
+
+    async def call(
+        self, request: CallRequest, here: Callable[[CallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Make a call wherever the owner of the instance is.
+
+        Raises:
+            EntityUnavailableError: The slice has no owner, or that one can't be reached.
+            NotOwnerError: It changed hands just now.
+        """
+        if self.owns(request.ref):
+            return await here(request)
+        if self._clients is None:
+            raise NotOwnerError(f"This process lost {request.ref}; nothing was done.")
+        slice_ = slice_of(request.ref, self._slices)
+        address = await self._address_of(slice_)
+        try:
+            return await self._clients.call(address, request)
+        except (EntityUnavailableError, NotOwnerError):
+            self._owners.pop(slice_, None)
+            raise
+
+    async def _answer_peer(self, request: CallRequest) -> Answer:
+        # A peer that is mistaken about the owner is told so; forwarding on would hide a loop.
+        if not self.owns(request.ref):
+            raise NotOwnerError(f"{request.ref} is not owned here.")
+        return await self._call_here(request)
+
+    async def _address_of(self, slice_: int) -> str:
+        known = self._owners.get(slice_)
+        if known is not None and monotonic() - known[0] < OWNER_CACHE_SECONDS:
+            return known[1]
+        owner = await asyncio.to_thread(self._ownership.owner_of, slice_)
+        if owner is None or owner.address is None or owner.address == self._address:
+            raise EntityUnavailableError(f"Slice {slice_} has no owner at the moment.")
+        self._owners[slice_] = (monotonic(), owner.address)
+        return owner.address
+
+    async def _keep_beating(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._fenced.wait(), BEAT_SECONDS)
+            except TimeoutError:
+                await self._try(self._beat)
+            else:
+                if not self._stopping.is_set():
+                    self._fenced.clear()
+                    await self._try(self._start_over)
+
+    async def _try(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except NotOwnerError:
+            self._fenced.set()
+        except GreenroomError as error:
+            _log.warning("The lease could not be renewed: %s", error)
+        except Exception:
+            _log.exception("Keeping the lease failed; trying again")
+
+    async def _beat(self) -> None:
+        surplus = await asyncio.to_thread(self._ownership.beat)
+        if surplus:
+            await self._hand_over(surplus)
+        self._take_note()
+        # From the second look on, dead owners have been fenced and their slices taken.
+        self._settled = bool(self._owned) or self._settled
+
+    async def _hand_over(self, surplus: frozenset[int]) -> None:
+        """Let go of slices: take nothing new for them, finish what is under way, release."""
+        self._owned -= surplus
+        self._everything = False
+
+        def leaving(ref: EntityRef) -> bool:
+            return slice_of(ref, self._slices) in surplus
+
+        deadline = monotonic() + HANDOVER_SECONDS
+        while self._directory.passivate_where(leaving):
+            if monotonic() > deadline:
+                self._directory.abandon(leaving)
+                break
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(self._release, surplus)
+
+    def _release(self, slices: frozenset[int]) -> None:
+        # No batch may be under way while slices are given up.
+        with self._writer.exclusive():
+            self._ownership.release(slices)
+
+    async def _start_over(self) -> None:
+        """Another owner fenced this one off: forget everything, and join again."""
+        _log.warning("This process lost its slices to another owner; starting over")
+        self._owned = frozenset()
+        self._everything = False
+        self._owners.clear()
+        self._directory.abandon(lambda _ref: True)
+        try:
+            await asyncio.to_thread(self._register_again)
+        except GreenroomError:
+            self._fenced.set()
+            await asyncio.sleep(BEAT_SECONDS)
+            raise
+        self._take_note()
+        if not self._alone:
+            await self._beat()
+
+    def _register_again(self) -> None:
+        with self._writer.exclusive():
+            self._ownership.start(self._address)
+
+    def _take_note(self) -> None:
+        self._owned = self._ownership.owned()
+        self._everything = len(self._owned) == self._slices

@@ -1,0 +1,127 @@
+"""Reads what a service has stored, without running it: for tools beside a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from greenroom.components import ComponentDefinition
+from greenroom.errors import SchemaError, UnknownComponentError
+from greenroom.migrations import history
+from greenroom.persistence import open_store
+from greenroom.runtime._host import EntityHost
+from greenroom.runtime._look import StoredEvent, events, state_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from greenroom.clock import Clock
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import InstanceSummary, Journal
+    from greenroom.runtime._runtime import Runtime
+    from greenroom.settings import Settings
+
+
+@contextmanager
+def reading(runtime: Runtime) -> Iterator[StoredReader]:
+    """What is stored for the components of a runtime, which need not be started.
+
+    Takes no ownership, so another process may own the database meanwhile.
+
+    Raises:
+        SchemaError: There is no database, or it is not at this version's migration.
+        PersistenceError: The database can't be opened.
+    """
+    file = runtime.settings.sqlite_file
+    if file is not None and not file.exists():
+        # SQLite would make an empty file where there is none.
+        raise SchemaError(f"There is no database at {file}. Run `greenroom db upgrade`.")
+    pending = [one.revision for one in history(runtime.settings) if not one.applied]
+    if pending:
+        raise SchemaError(
+            f"The database lacks {len(pending)} migration(s), from {pending[0]}. "
+            "Run `greenroom db upgrade`."
+        )
+    store = open_store(runtime.settings, runtime.clock)
+    try:
+        yield StoredReader(
+            runtime.definitions,
+            runtime._dependencies,  # noqa: SLF001 - the same folder
+            store.journal,
+            settings=runtime.settings,
+            clock=runtime.clock,
+        )
+    finally:
+        store.close()
+
+
+class StoredReader:
+    """What the instances of a service have been through, read from its journal.
+
+    Starts nothing and writes nothing, so it may look while another process owns the database.
+    """
+
+    def __init__(
+        self,
+        definitions: Mapping[str, ComponentDefinition],
+        dependencies: Mapping[str, Mapping[str, Any]],
+        journal: Journal,
+        *,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._journal = journal
+        self._hosts = {
+            name: _still_host(definition, dependencies[name], journal, settings, clock)
+            for name, definition in definitions.items()
+        }
+
+    def instances(self, component: str, *, after: str | None, limit: int) -> list[InstanceSummary]:
+        """Instances of a component in the order of their ids, from after an id."""
+        self._host(component)
+        return self._journal.instances(component, after=after, limit=limit)
+
+    def events(self, ref: EntityRef, *, after: int, limit: int) -> list[StoredEvent[Any]]:
+        """What an instance has been through, after a sequence number."""
+        return events(self._host(ref.component), ref, after, limit)
+
+    def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any:
+        """The durable state of an instance after a sequence number (None: now)."""
+        return state_at(self._host(ref.component), ref, sequence_number)
+
+    def stored_types(self, component: str) -> list[tuple[str, int]]:
+        """Every type name and version that is stored for a component."""
+        return self._journal.type_names(component)
+
+    def _host(self, component: str) -> EntityHost:
+        host = self._hosts.get(component)
+        if host is None:
+            raise UnknownComponentError(component, sorted(self._hosts))
+        return host
+
+
+class _NoDispatcher:
+    blocking_allowed = True
+
+
+def _still_host(
+    definition: ComponentDefinition,
+    dependencies: Mapping[str, Any],
+    journal: Journal,
+    settings: Settings,
+    clock: Clock,
+) -> EntityHost:
+    # A host without the parts that only live instances need: nothing here makes one.
+    absent = cast("Any", None)
+    return EntityHost(
+        definition,
+        settings=settings,
+        clock=clock,
+        journal=journal,
+        writer=absent,
+        dispatcher=cast("Any", _NoDispatcher()),
+        dependencies=dependencies,
+        read_later=absent,
+        redeliver=absent,
+    )

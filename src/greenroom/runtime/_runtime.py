@@ -1,0 +1,447 @@
+"""Puts the parts together: opens the database, runs the actors, stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from _thread import get_ident
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from greenroom.clock import Clock, SystemClock
+from greenroom.components import ComponentDefinition, define_all
+from greenroom.errors import (
+    CallTimeoutError,
+    ConfigurationError,
+    EntityUnavailableError,
+    GreenroomError,
+    NotOwnerError,
+    PersistenceError,
+    ReentrantCallError,
+    RuntimeStoppedError,
+    UnknownComponentError,
+)
+from greenroom.migrations import prepare
+from greenroom.persistence import open_store
+from greenroom.runtime._client import AsyncComponentClient, ComponentClient
+from greenroom.runtime._dependencies import resolve_dependencies
+from greenroom.runtime._directory import Directory
+from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
+from greenroom.runtime._future import ReplyFuture, refuse_blocking_here
+from greenroom.runtime._host import EntityHost, lent_threads
+from greenroom.runtime._look import StoredEvent, events, state_at
+from greenroom.runtime._owner import OwnerKeeper
+from greenroom.runtime._sweeps import Sweeper
+from greenroom.runtime._watchdog import Watchdog
+from greenroom.runtime._writer import JournalWriter
+from greenroom.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import InstanceSummary, Store
+    from greenroom.runtime._calls import Answer, CallRequest
+    from greenroom.runtime._dependencies import DependencyProvider
+
+_log = logging.getLogger("greenroom.runtime")
+
+READ_THREADS = 4
+REROUTE_SECONDS = 0.05
+"""Pause before a call looks again for the owner of a slice that is changing hands."""
+
+
+class Runtime:
+    """Runs the components of a service on one database.
+
+    Args:
+        components: The component classes.
+        settings: How it runs; read from the environment by default.
+        clock: What time it is; tests give one that they can move.
+        dependencies: What constructors of components are given, by type, or a provider.
+
+    Raises:
+        DefinitionError: Components are written wrongly; lists every breach.
+        ConfigurationError: A constructor asks for something that nobody provides.
+
+    Example:
+        >>> runtime = Runtime([ShoppingCart])         # doctest: +SKIP
+        >>> runtime.start()                           # doctest: +SKIP
+        >>> runtime.client.for_event_sourced_entity(ShoppingCart, "c-1")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        components: Sequence[type],
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        dependencies: Mapping[type[Any], object] | DependencyProvider | None = None,
+    ) -> None:
+        self.settings = settings or load_settings()
+        self.clock: Clock = clock or SystemClock()
+        defined = define_all(components)
+        self.definitions: Mapping[str, ComponentDefinition] = {one.id: one for one in defined}
+        self._by_class = {one.cls: one for one in defined}
+        self._dependencies = resolve_dependencies(defined, dependencies)
+        self.client = ComponentClient(self)
+        self.async_client = AsyncComponentClient(self)
+        self._status = "new"
+        self._problem: str | None = None
+        self._default_timeout = self.settings.ask_timeout.total_seconds()
+        self._own_loop: OwnLoop | None = None
+        self._change = threading.Lock()
+
+    # -- starting --------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start on an event loop of its own, and return when calls can be made.
+
+        Raises:
+            StoreInUseError: Another process owns the SQLite file.
+            SchemaError: The database does not fit the code.
+            PersistenceError: The database can't be opened.
+        """
+        refuse_blocking_here()
+        self._begin()
+        try:
+            self._open()
+            self._own_loop = OwnLoop()
+            asyncio.run_coroutine_threadsafe(self._go(), self._own_loop.loop).result()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    async def start_async(self) -> None:
+        """Start on the running event loop; raises what `start` raises."""
+        self._begin()
+        try:
+            await asyncio.to_thread(self._open)
+            await self._go()
+        except BaseException as error:
+            await asyncio.to_thread(self._give_up, error)
+            raise
+
+    def _begin(self) -> None:
+        with self._change:
+            if self._status not in ("new", "stopped", "failed"):
+                raise ConfigurationError(f"The runtime is {self._status}; it can't be started.")
+            self._status = "starting"
+            self._problem = None
+
+    def _open(self) -> None:
+        prepare(self.settings)
+        self._store: Store = open_store(self.settings, self.clock)
+        self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="greenroom-read")
+        self._effects = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="greenroom-effect")
+        self._writer = JournalWriter(
+            self._store.journal,
+            max_batch=self.settings.max_batch_commands,
+            run_later=self._run_later,
+        )
+
+    async def _go(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._dispatcher: Dispatcher
+        if self.settings.dispatcher == "loop":
+            dispatcher = LoopDispatcher(loop)
+            dispatcher.attach()
+            self._dispatcher = dispatcher
+        else:
+            self._dispatcher = PoolDispatcher(self.settings.pool_workers)
+        self._directory = Directory(
+            {name: self._host(one) for name, one in self.definitions.items()},
+            max_live=self.settings.max_live_instances,
+            passivate_after=self.settings.passivate_after.total_seconds(),
+        )
+        self._owner = OwnerKeeper(
+            self._store.ownership,
+            settings=self.settings,
+            definitions=self.definitions,
+            directory=self._directory,
+            writer=self._writer,
+            call_here=self._call_here,
+        )
+        self._writer.on_fenced = self._owner.fenced_soon
+        await self._owner.start()
+        self._writer.start()
+        self._sweeper = Sweeper(
+            self._store.journal,
+            settings=self.settings,
+            clock=self.clock,
+            directory=self._directory,
+            writer=self._writer,
+            owned=self._owner.owned,
+        )
+        self._sweeper.start()
+        self._watchdog = Watchdog()
+        self._watchdog.start()
+        self._status = "ready"
+
+    def _host(self, definition: ComponentDefinition) -> EntityHost:
+        return EntityHost(
+            definition,
+            settings=self.settings,
+            clock=self.clock,
+            journal=self._store.journal,
+            writer=self._writer,
+            dispatcher=self._dispatcher,
+            dependencies=self._dependencies[definition.id],
+            read_later=self._read_later,
+            redeliver=self._redeliver,
+        )
+
+    def _give_up(self, error: BaseException) -> None:
+        self._status = "failed"
+        self._problem = f"{type(error).__name__}: {error}"
+        store = self.__dict__.pop("_store", None)
+        if store is not None:
+            store.close()
+        self._end_own_loop()
+
+    def _run_later(self, run: Callable[[], None]) -> None:
+        self._effects.submit(run)
+
+    def _read_later(self, run: Callable[[], None]) -> None:
+        self._reads.submit(_logged, run)
+
+    # -- stopping --------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Refuse new calls, finish those that were accepted, and close the database."""
+        if not self._end():
+            return
+        if self._own_loop is not None:
+            asyncio.run_coroutine_threadsafe(self._wind_down(), self._own_loop.loop).result()
+            self._end_own_loop()
+        self._status = "stopped"
+
+    async def stop_async(self) -> None:
+        """`stop`, for a runtime that was started with `start_async`."""
+        if self._end():
+            await self._wind_down()
+            self._status = "stopped"
+
+    def _end(self) -> bool:
+        with self._change:
+            if self._status != "ready":
+                return False
+            self._status = "stopping"
+            return True
+
+    async def _wind_down(self) -> None:
+        await self._sweeper.stop()
+        await self._drain()
+        await self._owner.stop_peers()
+        await asyncio.to_thread(self._close)
+
+    async def _drain(self) -> None:
+        deadline = monotonic() + self.settings.drain_timeout.total_seconds()
+        busy = [one for one in self._directory.live() if not one.is_quiet()]
+        while busy and monotonic() < deadline:
+            self._writer.notify()
+            await asyncio.sleep(0.005)
+            busy = [one for one in busy if not one.is_quiet()]
+        if busy:
+            _log.warning("%d instance(s) still had work when the drain time was over", len(busy))
+
+    def _close(self) -> None:
+        self._watchdog.stop()
+        self._writer.stop()
+        self._dispatcher.stop()
+        self._reads.shutdown(wait=True)
+        self._effects.shutdown(wait=True)
+        self._owner.close()
+        self._store.close()
+
+    def _end_own_loop(self) -> None:
+        if self._own_loop is not None:
+            self._own_loop.stop()
+            self._own_loop = None
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Whether calls can be made: recovered, and owning what it should."""
+        return self._status == "ready" and self._owner.is_settled()
+
+    def health(self) -> dict[str, Any]:
+        """The state of the runtime and of its database, for health checks."""
+        report: dict[str, Any] = {"status": self._status}
+        if self._problem is not None:
+            report["problem"] = self._problem
+        if self._status == "ready":
+            if not self._owner.is_settled():
+                report["status"] = "starting"
+            report["slices"] = len(self._owner.owned())
+            report["live"] = len(self._directory)
+            try:
+                self._store.ping()
+                report["database"] = "ok"
+            except PersistenceError as error:
+                report["database"] = error.code
+                report["status"] = "degraded"
+        return report
+
+    def definition_of(self, component: type) -> ComponentDefinition:
+        """The definition of a component class of this service.
+
+        Raises:
+            UnknownComponentError: The service has no such component.
+        """
+        found = self._by_class.get(component)
+        if found is None:
+            name = getattr(component, "__name__", repr(component))
+            raise UnknownComponentError(name, sorted(self.definitions))
+        return found
+
+    def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]:
+        """Instances of a component in the order of their ids. Blocks on the database."""
+        self._check_running()
+        return self._store.journal.instances(component, after=after, limit=limit)
+
+    def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
+        """What an instance has been through. Blocks on the database."""
+        self._check_running()
+        return events(self._directory.host_of(ref), ref, after, limit)
+
+    def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any:
+        """How an instance stood after a sequence number. Blocks on the database."""
+        self._check_running()
+        return state_at(self._directory.host_of(ref), ref, sequence_number)
+
+    async def sweep(self) -> None:
+        """Look for expiries and clean-ups now, rather than at the next regular time."""
+        self._check_running()
+        await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(self._sweeper.sweep(), self._loop)
+        )
+
+    # -- calling ---------------------------------------------------------------------------
+
+    async def call(self, request: CallRequest) -> Answer:
+        """Deliver a call to the instance it is for, wherever that lives, and await the answer.
+
+        Raises:
+            CommandError: The component declined.
+            GreenroomError: See `greenroom.errors`.
+        """
+        self._prepare(request)
+        if self._owner.owns(request.ref):
+            try:
+                return await self._call_here(request)
+            except NotOwnerError:
+                # The slice changed hands while the command was under way; nothing was done.
+                pass
+        return await self._call_owner(request)
+
+    def call_blocking(self, request: CallRequest) -> Answer:
+        """`call`, for threads. The thread lends itself to the actor while it waits."""
+        refuse_blocking_here()
+        self._prepare(request)
+        if self._owner.owns(request.ref):
+            try:
+                return self._call_on_this_thread(request)
+            except NotOwnerError:
+                pass
+        return asyncio.run_coroutine_threadsafe(self._call_owner(request), self._loop).result()
+
+    def send(self, request: CallRequest) -> None:
+        """Deliver a call without waiting for its answer."""
+        self._prepare(request)
+        if self._owner.owns(request.ref):
+            self._directory.deliver(request)
+        else:
+            forwarding = asyncio.run_coroutine_threadsafe(self._call_owner(request), self._loop)
+            forwarding.add_done_callback(_log_lost_tell)
+
+    def _prepare(self, request: CallRequest) -> None:
+        if self._status != "ready":
+            self._check_running()
+        if request.ref in request.chain:
+            path = " → ".join(str(ref) for ref in (*request.chain, request.ref))
+            raise ReentrantCallError(f"The call would wait for itself: {path}.")
+        if request.timeout is None:
+            request.timeout = self._default_timeout
+        request.deadline = monotonic() + request.timeout
+
+    def _check_running(self) -> None:
+        if self._status != "ready":
+            remedy = {
+                "new": "Start it first: run the service, or use `with service.running()`.",
+                "failed": f"It failed to start: {self._problem}.",
+            }.get(self._status, "Try again later, or at another process.")
+            raise RuntimeStoppedError(f"The runtime is {self._status}. {remedy}")
+
+    async def _call_here(self, request: CallRequest) -> Answer:
+        future: ReplyFuture[Answer] = ReplyFuture()
+        request.reply_to = future
+        if request.deadline == 0.0:
+            self._prepare(request)
+        self._directory.deliver(request)
+        if future.done():
+            return future.result()
+        assert request.timeout is not None  # noqa: S101 - set by _prepare
+        timer = asyncio.get_running_loop().call_later(request.timeout, _give_up_on, future, request)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    def _call_on_this_thread(self, request: CallRequest) -> Answer:
+        future: ReplyFuture[Answer] = ReplyFuture()
+        request.reply_to = future
+        inbox = self._directory.find(request.ref).actor_inbox
+        if inbox.put_unscheduled(request):
+            thread = get_ident()
+            lent_threads.lend(thread)
+            try:
+                inbox.run_here()
+            finally:
+                lent_threads.take_back(thread)
+            self._writer.write_here()
+        try:
+            return future.get(timeout=max(0.0, request.deadline - monotonic()))
+        except pykka.Timeout:
+            raise _timed_out(request) from None
+
+    async def _call_owner(self, request: CallRequest) -> Answer:
+        """Find who owns the instance now, and call there; until the deadline."""
+        while True:
+            try:
+                return await self._owner.call(request, self._call_here)
+            except (EntityUnavailableError, NotOwnerError):
+                if monotonic() + REROUTE_SECONDS >= request.deadline:
+                    raise
+            await asyncio.sleep(REROUTE_SECONDS)
+
+    def _redeliver(self, envelope: Any) -> None:
+        if self._status in ("ready", "stopping") and self._owner.owns(envelope.message.ref):
+            self._directory.redeliver(envelope)
+        elif envelope.reply_to is not None:
+            envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
+
+
+def _give_up_on(future: ReplyFuture[Answer], request: CallRequest) -> None:
+    future.fail(_timed_out(request))
+
+
+def _timed_out(request: CallRequest) -> CallTimeoutError:
+    return CallTimeoutError(request.ref, request.handler.name, seconds=request.timeout or 0.0)
+
+
+def _logged(run: Callable[[], None]) -> None:
+    try:
+        run()
+    except Exception:
+        _log.exception("A read for an actor failed; this is a bug in greenroom")
+
+
+def _log_lost_tell(done: Any) -> None:
+    error = done.exception()
+    if error is not None and not isinstance(error, GreenroomError):
+        _log.error("A command nobody waits for was lost", exc_info=error)
+
