@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from greenroom.components import (
-    ComponentDefinition,
     McpEndpointDefinition,
-    define,
-    define_all,
-    define_endpoint,
+    endpoint_info,
+    mcp_endpoint,
+    read_all,
+    read_endpoint,
 )
 from greenroom.edge import HostCheck, ToolCaller
 from greenroom.errors import DefinitionError
@@ -161,51 +161,50 @@ def _define(
     components: Sequence[type], endpoints: Sequence[type | APIRouter]
 ) -> list[McpEndpointDefinition]:
     """Everything that is read from endpoint classes, once components and endpoints are right."""
-    problems: list[str] = []
-    definitions, broken = _definitions(components, problems)
+    known, problems = read_all(components)
+    right = {one.cls: one for one in known}
+    broken = {one for one in components if one not in right}
     defined: list[McpEndpointDefinition] = []
     for endpoint in endpoints:
         if is_router(endpoint):
             continue
-        try:
-            defined.append(define_endpoint(endpoint, definitions, ignoring=broken))
-        except DefinitionError as error:
-            problems.extend(error.problems)
-    problems.extend(_path_problems(defined, endpoints))
+        found, wrong = read_endpoint(_without(endpoint, broken), right)
+        problems = [*problems, *wrong]
+        defined += [] if found is None else [found]
+    problems = [*problems, *_path_problems(endpoints)]
     if problems:
         raise DefinitionError(problems)
     return defined
 
 
-def _definitions(
-    components: Sequence[type], problems: list[str]
-) -> tuple[list[ComponentDefinition], list[type]]:
-    """The components that are right, and those that are not."""
-    try:
-        return list(define_all(components)), []
-    except DefinitionError as error:
-        problems.extend(error.problems)
-    right: list[ComponentDefinition] = []
-    broken: list[type] = []
-    for component in components:
-        try:
-            right.append(define(component))
-        except DefinitionError:
-            broken.append(component)
-    return right, broken
+def _without(endpoint: Any, broken: Set[type]) -> Any:
+    """The endpoint without components whose own mistakes are being told already."""
+    info = endpoint_info(endpoint)
+    if info is None or not broken:
+        return endpoint
+    tools = [one for one in info.tools if getattr(one, "component", one) not in broken]
+    stand_in = type(endpoint.__name__, (), {"__qualname__": endpoint.__qualname__})
+    return mcp_endpoint(
+        path=info.path,
+        server_name=info.server_name,
+        server_version=info.server_version,
+        instructions=info.instructions,
+        tools=tools,
+    )(stand_in)
 
 
-def _path_problems(
-    defined: Sequence[McpEndpointDefinition], endpoints: Sequence[type | APIRouter]
-) -> Iterator[str]:
+def _path_problems(endpoints: Sequence[type | APIRouter]) -> Iterator[str]:
     taken = dict.fromkeys(RESERVED_PATHS, "greenroom")
     for router in filter(is_router, endpoints):
         taken |= dict.fromkeys(paths_of(router), "a router")
-    for endpoint in defined:
-        path = endpoint.path.rstrip("/") or "/"
-        if path in taken:
+    for endpoint in endpoints:
+        info = endpoint_info(endpoint)
+        if info is None:
+            continue
+        name = getattr(endpoint, "__name__", repr(endpoint))
+        if info.path in taken:
             yield (
-                f"{endpoint.cls.__name__}: the path {path!r} is already taken by {taken[path]}; "
-                "give @mcp_endpoint(path=...) another."
+                f"{name}: the path {info.path!r} is already taken by {taken[info.path]}; "
+                "give @mcp_endpoint(path=...) another"
             )
-        taken.setdefault(path, endpoint.cls.__name__)
+        taken.setdefault(info.path, name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import lru_cache
 
 from greenroom.errors import (
     CallTimeoutError,
@@ -132,6 +131,5 @@ def _reference(error: BaseException, given: str | None) -> str:
     return given or current_correlation_id.get() or new_correlation_id()
 
 
-@lru_cache(maxsize=256)
 def _row_for(kind: type[BaseException]) -> _Row:
     return next(_TABLE[base] for base in kind.__mro__ if base in _TABLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -88,7 +87,6 @@ def problem_response(error: Exception, *, target: str) -> JSONResponse:
     return JSONResponse(problem, status, headers, media_type="application/problem+json")
 
 
-@lru_cache(maxsize=256)
 def status_of(kind: type[Exception]) -> int:
     """The HTTP status for a kind of error."""
     return next((_STATUSES[base] for base in kind.__mro__ if base in _STATUSES), 500)

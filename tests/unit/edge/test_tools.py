@@ -1,12 +1,13 @@
 """A tool call from its arguments to its outcome."""
 
 import logging
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 import pytest
 
-from greenroom.components import ToolContext, define, resolve_tools
+from greenroom.components import ToolContext, define
 from greenroom.edge import ToolCaller
 from greenroom.errors import (
     CallTimeoutError,
@@ -19,9 +20,7 @@ from greenroom.ids import EntityRef
 from greenroom.runtime import Answer, CallRequest
 from tests.support.components import Counter
 
-TOOLS = {tool.name: tool for tool in resolve_tools([Counter], [define(Counter)])}
-INCREASE = TOOLS["counter_increase"]
-GET = TOOLS["counter_get"]
+INCREASE = next(tool for tool in define(Counter).tools if tool.name == "counter_increase")
 REF = EntityRef("counter", "c-1")
 
 
@@ -144,7 +143,7 @@ async def test_a_tool_that_needs_approval_is_not_carried_out() -> None:
     """A door that can't ask a person must not be the way around asking."""
     runtime = ScriptedRuntime()
     for needed in (True, lambda **_: False):
-        tool = define_with_approval(needed)
+        tool = replace(INCREASE, requires_approval=needed)
 
         outcome = await ToolCaller(runtime).call(tool, {"counter_id": "c-1"}, a_context())
 
@@ -152,10 +151,3 @@ async def test_a_tool_that_needs_approval_is_not_carried_out() -> None:
         assert "approval" in outcome.text
     assert runtime.requests == []
 
-
-def define_with_approval(needed: Any) -> Any:
-    [tool] = [
-        one for one in resolve_tools([Counter], [define(Counter)]) if one.name == INCREASE.name
-    ]
-    object.__setattr__(tool, "requires_approval", needed)
-    return tool

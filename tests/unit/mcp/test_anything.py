@@ -1,0 +1,74 @@
+"""Whatever is sent: an answer of the protocol, never a crash, never the inside."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.mcp_wire import EVERY_REVISION, MODERN, an_endpoint, headers_of, request, send
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ["jsonrpc", "id", "method", "params", "result"]
+METHODS = ["initialize", "ping", "tools/list", "tools/call", "server/discover", "nobody"]
+PARAMS = ["name", "arguments", "cursor", "_meta", "protocolVersion"]
+META = [
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "greenroom/idempotencyKey",
+    "traceparent",
+]
+STATUSES = {200, 202, 400, 404, 413}
+
+
+@given(body=st.binary(max_size=60) | VALUES, version=st.sampled_from([None, *EVERY_REVISION]))
+@settings(max_examples=200, deadline=None)
+def test_any_body_gets_an_answer(body: Any, version: str | None) -> None:
+    answer = send(an_endpoint(), body, {"MCP-Protocol-Version": version})
+
+    assert answer.status in STATUSES
+
+
+@pytest.mark.parametrize("version", EVERY_REVISION)
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_request_with_any_part_replaced_gets_an_answer(version: str, data: st.DataObject) -> None:
+    method = data.draw(st.sampled_from(METHODS))
+    body = request(version, method, {"name": "counter_increase", "protocolVersion": version})
+    headers = headers_of(version, body)
+    place: Any = body
+    if data.draw(st.booleans()):
+        names = PARAMS
+        place = body["params"]
+        if version == MODERN and data.draw(st.booleans()):
+            names = META
+            place = place["_meta"]
+    else:
+        names = NAMES
+    name = data.draw(st.sampled_from(names))
+    if data.draw(st.booleans()):
+        place[name] = data.draw(VALUES)
+    else:
+        place.pop(name, None)
+
+    answer = send(an_endpoint(), body, headers)
+
+    assert answer.status in STATUSES
+    if answer.body:
+        assert answer.json["jsonrpc"] == "2.0"
+        assert ("result" in answer.json) != ("error" in answer.json)
+
+
+@given(value=st.text(alphabet=st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_any_header_gets_an_answer(value: str) -> None:
+    body = request(MODERN, "tools/call", {"name": "counter_increase"})
+    for name in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Accept", "Content-Type", "Origin",
+                 "Host", "Idempotency-Key", "traceparent", "Content-Length"):  # fmt: skip
+        answer = send(an_endpoint(), body, {**headers_of(MODERN, body), name: value})
+
+        assert answer.status in STATUSES | {403, 406, 415, 421}
