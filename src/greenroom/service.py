@@ -55,7 +55,7 @@ class Service:
         ...     client.for_event_sourced_entity(ShoppingCart, "c-1").ask(ShoppingCart.get_cart)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the name have defaults, and are given by keyword
         self,
         name: str,
         *,
@@ -106,9 +106,7 @@ class Service:
         Adds the endpoints, `/health/live` and `/health/ready`, problem responses for errors of
         greenroom, a correlation id per request, and the runtime to the application's lifespan.
         """
-        add_greenroom(
-            app, self.runtime, endpoints=self._mounted_endpoints(), routers=self._routers
-        )
+        add_greenroom(app, self.runtime, endpoints=self._mounted_endpoints(), routers=self._routers)
 
     @contextmanager
     def running(self) -> Iterator[ComponentClient]:

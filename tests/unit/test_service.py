@@ -231,7 +231,9 @@ def test_a_dependency_without_a_service_says_what_to_do() -> None:
     app = FastAPI()
 
     @app.get("/")
-    async def root(client: Annotated[AsyncComponentClient, Depends(async_component_client)]) -> None:
+    async def root(
+        client: Annotated[AsyncComponentClient, Depends(async_component_client)],
+    ) -> None:
         """Never gets here."""
 
     with pytest.raises(ConfigurationError, match=r"service\.app, or service\.install"):

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from greenroom.cli._failure import CommandFailed
 from greenroom.cli._load import parse_ref
-from greenroom.mcp import HANDLER_KEY, IDEMPOTENCY_KEY, ID_PARAMETER_KEY
+from greenroom.mcp import HANDLER_KEY, ID_PARAMETER_KEY, IDEMPOTENCY_KEY
 
 _LOCAL: Final = "http://127.0.0.1:8000"
 _VERSION: Final = "2026-07-28"

@@ -30,12 +30,12 @@ def add_look(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _add(commands, "instances", instances, "list the instances of a component")
     parser.add_argument("component", metavar="COMPONENT")
     parser.add_argument("--after", metavar="ID", help="begin after this instance id")
-    parser.add_argument("--limit", type=_count, default=100, help="at most so many (default: 100)")
+    parser.add_argument("--limit", type=_count, default=100, help="at most so many (100)")
 
     parser = _add(commands, "events", events, "show what an instance has been through")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
     parser.add_argument("--after", type=int, default=0, help="begin after this sequence number")
-    parser.add_argument("--limit", type=_count, default=1000, help="at most so many (default: 1000)")
+    parser.add_argument("--limit", type=_count, default=1000, help="at most so many (1000)")
 
     parser = _add(commands, "state", state, "show the state of an instance")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")

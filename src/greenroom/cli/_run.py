@@ -79,7 +79,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         reason = getattr(error, "strerror", None) or error
         raise CommandFailed(
-            f"Can't listen on {host}:{port}: {reason}. Choose another address with --host and --port."
+            f"Can't listen on {host}:{port}: {reason}. "
+            "Choose another address with --host and --port."
         ) from None
     listener.set_inheritable(True)
     return listener

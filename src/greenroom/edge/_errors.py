@@ -64,7 +64,9 @@ _TABLE: dict[type[BaseException], _Row] = {
     CommandError: _Row(OWN_TEXT),
     # The caller can put these right.
     InvalidCallError: _Row(OWN_TEXT),
-    PayloadTooLargeError: _Row("{error.what} is {error.size:,} bytes; the limit is {error.limit:,}."),
+    PayloadTooLargeError: _Row(
+        "{error.what} is {error.size:,} bytes; the limit is {error.limit:,}."
+    ),
     EntityDeletedError: _Row(OWN_TEXT),
     VersionMismatchError: _Row(OWN_TEXT),
     # Nothing was done; the same call may succeed later.

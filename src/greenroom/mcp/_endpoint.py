@@ -48,6 +48,17 @@ _JSON: Final = (b"content-type", b"application/json")
 _NO_ID: Final = b"null"
 
 
+class RefusedError(Exception):
+    """An HTTP request that is not looked into."""
+
+    def __init__(
+        self, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        super().__init__(text)
+
+
 class McpEndpoint:
     """An ASGI application that speaks MCP over stateless Streamable HTTP."""
 
@@ -66,8 +77,11 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        extra: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            status, body, extra = await self._answer(scope, receive)
+            status, body = await self._answer(scope, receive)
+        except RefusedError as refusal:
+            status, body, extra = refusal.status, _refused(str(refusal)), refusal.headers
         except ClientGoneError:
             return
         headers = [(b"content-length", b"%d" % len(body)), *extra]
@@ -76,35 +90,34 @@ class McpEndpoint:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(
-        self, scope: Scope, receive: Receive
-    ) -> tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         pairs = scope["headers"]
         headers = dict(pairs)
-        refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
-        if refusal is not None:
-            return refusal.status, _refused(refusal.text), ()
-        if scope["method"] != "POST":
-            # No session to delete and no stream to open, in either era.
-            return 405, _refused("Send a POST"), ((b"allow", b"POST"),)
-        if not _is_json(headers.get(b"content-type")):
-            return 415, _refused("The content type must be application/json"), ()
-        if not _accepts_json(headers.get(b"accept")):
-            return 406, _refused("Accept application/json; this server answers with nothing else"), ()
-        try:
-            body = await read_body(receive, headers, self._max_body_bytes)
-        except BodyTooLargeError:
-            text = f"The body is over the limit of {self._max_body_bytes:,} bytes"
-            return 413, _refused(text), ((b"connection", b"close"),)
+        self._check_caller(headers)
+        _check_http(scope["method"], headers)
+        body = await self._read(receive, headers)
         try:
             if len(headers) != len(pairs):
                 refuse_doubled_headers(pairs)
             message = parse(body)
         except WireError as error:
-            return 400, failure(_NO_ID, error), ()
+            return 400, failure(_NO_ID, error)
         if type(message) is list:
-            return (*await self._dispatch.batch(headers, message), ())
-        return (*await self._dispatch.message(headers, message), ())
+            return await self._dispatch.batch(headers, message)
+        return await self._dispatch.message(headers, message)
+
+    def _check_caller(self, headers: Mapping[bytes, bytes]) -> None:
+        refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
+        if refusal is not None:
+            raise RefusedError(refusal.status, refusal.text)
+
+    async def _read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+        try:
+            return await read_body(receive, headers, self._max_body_bytes)
+        except BodyTooLargeError:
+            text = f"The body is over the limit of {self._max_body_bytes:,} bytes"
+            # What is left of the body is not read, so the connection is of no more use.
+            raise RefusedError(413, text, ((b"connection", b"close"),)) from None
 
 
 class Dispatcher:
@@ -126,22 +139,25 @@ class Dispatcher:
                     return _acknowledge(headers, message)
             check_shape(message)
             revision = revision_of(headers, message)
-            handler = revision.methods.get(message["method"])
-            if handler is None:
-                raise WireError(METHOD_NOT_FOUND, f"Method not found: {message['method']}")
+            method = self._method(revision, message["method"])
             request = McpRequest(revision, message.get("params", {}), headers, alone)
-            result = await getattr(self._methods, handler)(request)
+            result = await method(request)
         except WireError as error:
             # Until its revision is known, what is wrong with a message is its form.
             status = 400 if revision is None else revision.statuses.get(error.code, 200)
             return status, failure(id_, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a bug, whose text must not go out
             return 500, failure(id_, _unexpected())
         return 200, response(id_, result)
 
-    async def batch(
-        self, headers: Mapping[bytes, bytes], messages: list[Any]
-    ) -> tuple[int, bytes]:
+    def _method(self, revision: Revision, name: str) -> Callable[[McpRequest], Awaitable[bytes]]:
+        found = revision.methods.get(name)
+        if found is None:
+            raise WireError(METHOD_NOT_FOUND, f"Method not found: {name}")
+        method: Callable[[McpRequest], Awaitable[bytes]] = getattr(self._methods, found)
+        return method
+
+    async def batch(self, headers: Mapping[bytes, bytes], messages: list[Any]) -> tuple[int, bytes]:
         """Answer a body of several messages, where the revision has such."""
         try:
             revision = revision_of_notification(headers)
@@ -153,6 +169,16 @@ class Dispatcher:
         )
         bodies = [body for _, body in answers if body]
         return (200, b"[" + b",".join(bodies) + b"]") if bodies else (202, b"")
+
+
+def _check_http(method: str, headers: Mapping[bytes, bytes]) -> None:
+    if method != "POST":
+        # No session to delete and no stream to open, in either era.
+        raise RefusedError(405, "Send a POST", ((b"allow", b"POST"),))
+    if not _is_json(headers.get(b"content-type")):
+        raise RefusedError(415, "The content type must be application/json")
+    if not _accepts_json(headers.get(b"accept")):
+        raise RefusedError(406, "Accept application/json; this server answers with nothing else")
 
 
 def _check_batch(revision: Revision, messages: list[Any]) -> None:

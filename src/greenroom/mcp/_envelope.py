@@ -96,7 +96,8 @@ def _check_envelope(message: Mapping[str, Any]) -> None:
     meta = message.get("params", {}).get("_meta")
     if type(meta) is not dict:
         raise WireError(
-            INVALID_PARAMS, f"params._meta must be an object with {VERSION_KEY} and {CAPABILITIES_KEY}"
+            INVALID_PARAMS,
+            f"params._meta must be an object with {VERSION_KEY} and {CAPABILITIES_KEY}",
         )
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
     if missing:

@@ -114,7 +114,7 @@ class Methods:
         return self._legacy.result(page)
 
     async def call_tool(self, request: McpRequest) -> bytes:
-        """What a tool answered; what went wrong in it is an answer too, which a model can act on."""
+        """What a tool answered; a failure is an answer too, which a model can act on."""
         params = request.params
         name = params.get("name")
         tool = self._tools.get(name) if type(name) is str else None

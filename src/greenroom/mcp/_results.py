@@ -46,7 +46,7 @@ class ResultWriter:
         return self._head + members + self._tail
 
     def tool_result(self, outcome: ToolOutcome) -> bytes:
-        """The result of `tools/call`, with the structured content beside its text when there is one."""
+        """The result of `tools/call`: text, and beside it structured content if there is some."""
         text = orjson.dumps(outcome.text)
         if not outcome.is_error and outcome.meta is None:
             if outcome.structured is None:

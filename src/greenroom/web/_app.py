@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from greenroom.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
-AsgiApp = Callable[[Scope, Callable[[], Awaitable[Scope]], Callable[[Scope], Awaitable[None]]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 

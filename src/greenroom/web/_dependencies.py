@@ -1,8 +1,9 @@
 """The component client for ordinary FastAPI routes.
 
-    @app.get("/carts/{cart_id}")
-    def cart(cart_id: str, client: Annotated[ComponentClient, Depends(component_client)]) -> Cart:
-        return client.for_event_sourced_entity(ShoppingCart, cart_id).ask(ShoppingCart.get_cart)
+Example:
+    >>> @app.get("/carts/{cart_id}")                                      # doctest: +SKIP
+    ... def cart(cart_id: str, client: Annotated[ComponentClient, Depends(component_client)]):
+    ...     return client.for_event_sourced_entity(Cart, cart_id).ask(Cart.get)
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def keep_runtime(app: FastAPI, runtime: Runtime) -> None:
     """Remember the runtime where routes of the application find it."""
     if getattr(app.state, "greenroom", None) is not None:
         raise ConfigurationError(
-            "This application has a greenroom service already; install one service, with all components."
+            "This application has a greenroom service already; install one service, with all "
+            "components."
         )
     app.state.greenroom = runtime
 

@@ -60,7 +60,7 @@ _RETRY_AFTER_SECONDS: Final = "1"
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Answer errors of greenroom that leave a route with a problem; other errors stay as they are."""
+    """Answer errors of greenroom that leave a route with a problem; others stay as they are."""
 
     async def handle(request: Request, error: Exception) -> JSONResponse:
         return problem_response(error, target=f"{request.method} {request.url.path}")

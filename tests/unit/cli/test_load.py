@@ -27,7 +27,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("target", ["a_shop", "a_shop:service", "a_shop:shop", "a_shop:Holder.inner"])
+@pytest.mark.parametrize(
+    "target", ["a_shop", "a_shop:service", "a_shop:shop", "a_shop:Holder.inner"]
+)
 def test_a_service_is_found_in_the_current_folder(target: str) -> None:
     assert load_service(target).name == "shop"
 

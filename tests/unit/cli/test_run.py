@@ -70,7 +70,7 @@ def test_a_port_in_use_is_told_in_a_sentence(target: str, database: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with command("run", target, "--port", port) as process:
-            out, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=30)
 
     assert process.returncode == 1
     assert f"Can't listen on 127.0.0.1:{port}: Address already in use" in err

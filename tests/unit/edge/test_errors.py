@@ -57,9 +57,7 @@ def test_bad_arguments_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "error", [EntityUnavailableError(SECRET), StoreUnavailableError(SECRET)]
-)
+@pytest.mark.parametrize("error", [EntityUnavailableError(SECRET), StoreUnavailableError(SECRET)])
 def test_what_was_not_done_may_be_tried_again(error: GreenroomError) -> None:
     view = describe(error)
 

@@ -15,7 +15,8 @@ def test_an_allowed_host_is_answered_on_any_port(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "localhost:x", "", "[::2]:80", "127.0.0.1.nip.io"]
+    "host",
+    ["evil.example", "localhost.evil.example", "localhost:x", "", "[::2]:80", "127.0.0.1.nip.io"],
 )
 def test_another_host_is_refused_with_the_remedy(host: str) -> None:
     refusal = HostCheck(LOCAL).refusal(host.encode(), None)

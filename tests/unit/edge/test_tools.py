@@ -150,4 +150,3 @@ async def test_a_tool_that_needs_approval_is_not_carried_out() -> None:
         assert outcome.is_error
         assert "approval" in outcome.text
     assert runtime.requests == []
-
