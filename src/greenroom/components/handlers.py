@@ -39,14 +39,16 @@ class HandlerDefinition:
     """One handler of one component; made once, when the component is defined."""
 
     __slots__ = (
+        "_arguments_to_json",
         "_copiers",
         "_exact",
-        "_kind",
         "_names",
         "_plain",
         "_reply",
         "_reply_to_json",
+        "_tag",
         "_text",
+        "_validate_arguments",
         "arguments",
         "component",
         "description",
@@ -77,9 +79,12 @@ class HandlerDefinition:
         self.parameters = parameters
         self.reply_type = reply_type
         self.arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(_typed_dict(name, parameters))
+        self._arguments_to_json = self.arguments.serializer.to_json
+        self._validate_arguments = self.arguments.validator.validate_python
         self.reply_shareable = is_shareable(reply_type)
         self._reply: TypeAdapter[Any] = TypeAdapter(reply_type)
         self._reply_to_json = self._reply.serializer.to_json
+        self._tag = name.encode() + b"\0"
         self._names = tuple(one.name for one in parameters)
         self._exact = tuple(one.type if one.type in _EXACT else None for one in parameters)
         self._plain = None not in self._exact
@@ -148,7 +153,7 @@ class HandlerDefinition:
 
     def _validated(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         try:
-            return self._in_order(self.arguments.validate_python(named))
+            return self._in_order(self._validate_arguments(named))
         except ValidationError as error:
             raise self._invalid(error) from error
 
@@ -190,7 +195,7 @@ class HandlerDefinition:
 
     def encode_arguments(self, values: tuple[Any, ...]) -> bytes:
         """Arguments as JSON, to cross to another process."""
-        return self.arguments.dump_json(dict(zip(self._names, values, strict=True)))  # type: ignore[arg-type]
+        return self._arguments_to_json(dict(zip(self._names, values, strict=True)))
 
     def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
         """The arguments again."""
@@ -201,9 +206,7 @@ class HandlerDefinition:
         data = self.encode_arguments(values)
         if not self._plain:
             data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
-        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
-        digest.update(data)
-        return digest.hexdigest()
+        return hashlib.blake2b(self._tag + data, digest_size=16).hexdigest()
 
     # -- replies ---------------------------------------------------------------------------
 

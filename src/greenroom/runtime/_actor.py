@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Protocol, cast
 import pykka
 from pykka import messages
 
-from greenroom.runtime._dispatch import Dispatcher
+from greenroom.runtime._dispatch import Dispatcher, running_slices
 from greenroom.runtime._future import ReplyFuture, blocked_threads
 
 _log = logging.getLogger("greenroom.runtime")
@@ -110,7 +110,7 @@ class Inbox:
     def put_first(self, envelopes: Iterable[Envelope]) -> None:
         """Queue messages before all others, past the limit and even while paused."""
         with _front_lock:
-            self._front = [*envelopes, *(self._front or ())]
+            self._front = [*envelopes, *(self._front or ())] or None
         if self._running.acquire(blocking=False):
             self._schedule()
 
@@ -234,12 +234,12 @@ class SlicedActor(pykka.Actor):
         thread = get_ident()
         outer = blocked_threads.get(thread)
         blocked_threads[thread] = "inside a handler"
-        running.begin(thread)
+        running_slices[thread] = monotonic()
         try:
             self._work_off(inbox)
             self.end_of_slice()
         finally:
-            running.end(thread)
+            running_slices.pop(thread, None)
             if outer is None:
                 blocked_threads.pop(thread, None)
             else:
@@ -312,23 +312,3 @@ class SlicedActor(pykka.Actor):
             cast("ReplyFuture[Any]", envelope.reply_to).fail(
                 pykka.ActorDeadError(f"{self} stopped before handling the message")
             )
-
-
-class RunningSlices:
-    """Which thread has been running a slice since when; the watchdog looks at it."""
-
-    __slots__ = ("since",)
-
-    def __init__(self) -> None:
-        self.since: dict[int, float] = {}
-
-    def begin(self, thread: int) -> None:
-        """A slice begins on this thread."""
-        self.since[thread] = monotonic()
-
-    def end(self, thread: int) -> None:
-        """The slice on this thread has ended."""
-        self.since.pop(thread, None)
-
-
-running = RunningSlices()

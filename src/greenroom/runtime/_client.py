@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -84,7 +84,7 @@ class DetailedReply(Generic[R]):
     metadata: Metadata = Metadata.EMPTY
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallOptions:
     """What `with_options` sets."""
 
@@ -152,16 +152,35 @@ class _Reference(Generic[C]):
             chain=call_chain.get(),
         )
 
-    def _with(self, changes: dict[str, Any]) -> CallOptions:
-        key = changes.get("idempotency_key")
+    def _with(  # noqa: PLR0913 - one for each option
+        self,
+        timeout: timedelta | None,
+        metadata: Metadata | None,
+        idempotency_key: str | None,
+        expected_version: int | None,
+        retries: Retries | int | None,
+        principal: str | None,
+        correlation_id: str | None,
+    ) -> CallOptions:
+        key = idempotency_key
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
             raise InvalidCallError(
                 f"An idempotency key must be text of 1 to {MAX_KEY} characters: {key!r}."
             )
-        retries = changes.get("retries")
-        if isinstance(retries, int):
-            changes["retries"] = Retries(retries)
-        return replace(self._options, **{k: v for k, v in changes.items() if v is not None})
+        old = self._options
+        return CallOptions(
+            old.timeout if timeout is None else timeout,
+            old.metadata if metadata is None else metadata,
+            old.idempotency_key if key is None else key,
+            old.expected_version if expected_version is None else expected_version,
+            old.retries
+            if retries is None
+            else Retries(retries)
+            if isinstance(retries, int)
+            else retries,
+            old.principal if principal is None else principal,
+            old.correlation_id if correlation_id is None else correlation_id,
+        )
 
     def _detailed(self, answer: Answer) -> DetailedReply[Any]:
         return DetailedReply(
@@ -239,8 +258,16 @@ class EntityClient(_Reference[C]):
             principal: On whose behalf the call is made.
             correlation_id: Under which the call is logged.
         """
-        changes = {k: v for k, v in locals().items() if k != "self"}
-        return EntityClient(self._caller, self._definition, self._ref, self._with(changes))
+        options = self._with(
+            timeout,
+            metadata,
+            idempotency_key,
+            expected_version,
+            retries,
+            principal,
+            correlation_id,
+        )
+        return EntityClient(self._caller, self._definition, self._ref, options)
 
     def _answer(
         self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -269,7 +296,11 @@ class AsyncEntityClient(_Reference[C]):
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Send a command and wait for the reply; raises what `EntityClient.ask` raises."""
-        return (await self._answer(handler, args, kwargs)).value  # type: ignore[no-any-return]
+        if self._options.retries is None:
+            answer = await self._caller.call(self._request(handler, args, kwargs))
+        else:
+            answer = await self._answer(handler, args, kwargs)
+        return answer.value  # type: ignore[no-any-return]
 
     async def ask_detailed(
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
@@ -295,8 +326,16 @@ class AsyncEntityClient(_Reference[C]):
         correlation_id: str | None = None,
     ) -> AsyncEntityClient[C]:
         """The same instance, called with these options; see `EntityClient.with_options`."""
-        changes = {k: v for k, v in locals().items() if k != "self"}
-        return AsyncEntityClient(self._caller, self._definition, self._ref, self._with(changes))
+        options = self._with(
+            timeout,
+            metadata,
+            idempotency_key,
+            expected_version,
+            retries,
+            principal,
+            correlation_id,
+        )
+        return AsyncEntityClient(self._caller, self._definition, self._ref, options)
 
     async def _answer(
         self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -25,7 +25,6 @@ from greenroom.components import (
 )
 from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
 from greenroom.errors import (
-    CallTimeoutError,
     CommandError,
     ConcurrentWriteError,
     EntityDeletedError,
@@ -33,6 +32,7 @@ from greenroom.errors import (
     GreenroomError,
     HandlerError,
     IdempotencyKeyReusedError,
+    InternalError,
     OverloadedError,
     PersistenceError,
     RecoveryError,
@@ -41,6 +41,7 @@ from greenroom.errors import (
 from greenroom.persistence import CommandWrite, Head, NewRecord, Receipt, RecordKind
 from greenroom.runtime._actor import LATER, SlicedActor
 from greenroom.runtime._calls import Answer, CallRequest
+from greenroom.runtime._deadlines import timed_out
 from greenroom.runtime._writer import Life, PendingWrite, deliver
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class EntityActor(SlicedActor):
         if type(message) is Control:
             message.run()
         elif type(message) is CallRequest and message.expired():
-            deliver(message, _timeout(message))
+            deliver(message, timed_out(message))
         elif self.phase is not READY:
             self._recover_for(message)
         else:
@@ -537,6 +538,14 @@ class EntityActor(SlicedActor):
         last = self._last
         return self.actor_inbox.empty() and (last is None or last.done)
 
+    def on_error(self, envelope: Envelope, error: BaseException) -> Any:
+        """Something in this file went wrong: the state can't be trusted any more."""
+        _log.critical("A bug in greenroom, at %s", self.ref, exc_info=error)
+        if type(envelope) is CallRequest:
+            deliver(envelope, InternalError(f"greenroom failed at {self.ref}; see the log."))
+        self.drop()
+        return LATER
+
     def on_overload(self, envelope: Envelope) -> None:
         """Refuse a command, in the sender."""
         raise OverloadedError(self.ref, limit=self.host.settings.mailbox_limit)
@@ -552,10 +561,6 @@ class EntityActor(SlicedActor):
 _NOTHING: Any = object()
 _NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True)
 """Stands for the runtime itself, which deletes what has expired."""
-
-
-def _timeout(call: CallRequest) -> CallTimeoutError:
-    return CallTimeoutError(call.ref, call.handler.name, seconds=call.timeout or 0.0)
 
 
 def _same_call(first: CallRequest, second: CallRequest) -> bool:

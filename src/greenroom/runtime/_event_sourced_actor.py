@@ -35,12 +35,12 @@ class EventSourcedActor(EntityActor):
             # Some events may have been applied in memory; nothing of them may stay.
             self.sequence_number = sequence_number
             self._decline(call, error)
-            self._drop()
+            self.drop()
             return
         except PayloadTooLargeError as error:
             self.sequence_number = sequence_number
             self._answer(call, error)
-            self._drop()
+            self.drop()
             return
         except BaseException as error:  # noqa: BLE001 - a failure of this instance, whatever it is
             self.sequence_number = sequence_number

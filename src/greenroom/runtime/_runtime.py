@@ -16,7 +16,6 @@ import pykka
 from greenroom.clock import Clock, SystemClock
 from greenroom.components import ComponentDefinition, define_all
 from greenroom.errors import (
-    CallTimeoutError,
     ConfigurationError,
     EntityUnavailableError,
     GreenroomError,
@@ -29,6 +28,7 @@ from greenroom.errors import (
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._client import AsyncComponentClient, ComponentClient
+from greenroom.runtime._deadlines import Deadlines, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
 from greenroom.runtime._directory import Directory
 from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
@@ -165,6 +165,7 @@ class Runtime:
             writer=self._writer,
             call_here=self._call_here,
         )
+        self._deadlines = Deadlines(loop)
         self._writer.on_fenced = self._owner.fenced_soon
         await self._owner.start()
         self._writer.start()
@@ -331,8 +332,9 @@ class Runtime:
         """
         self._prepare(request)
         if self._owner.owns(request.ref):
+            future = self._deliver(request)
             try:
-                return await self._call_here(request)
+                return await future
             except NotOwnerError:
                 # The slice changed hands while the command was under way; nothing was done.
                 pass
@@ -377,19 +379,20 @@ class Runtime:
             raise RuntimeStoppedError(f"The runtime is {self._status}. {remedy}")
 
     async def _call_here(self, request: CallRequest) -> Answer:
-        future: ReplyFuture[Answer] = ReplyFuture()
-        request.reply_to = future
         if request.deadline == 0.0:
             self._prepare(request)
-        self._directory.deliver(request)
-        if future.done():
-            return future.result()
-        assert request.timeout is not None  # noqa: S101 - set by _prepare
-        timer = asyncio.get_running_loop().call_later(request.timeout, _give_up_on, future, request)
-        try:
-            return await future
-        finally:
-            timer.cancel()
+        return await self._deliver(request)
+
+    def _deliver(self, request: CallRequest) -> ReplyFuture[Answer]:
+        """Hand a call to its instance; the future is answered by the deadline at the latest."""
+        future: ReplyFuture[Answer] = ReplyFuture()
+        request.reply_to = future
+        inbox = self._directory.find(request.ref).actor_inbox
+        if inbox.put_unscheduled(request):
+            self._dispatcher.run_soon(inbox.run_here)
+        if not future.done():
+            self._deadlines.watch(request)
+        return future
 
     def _call_on_this_thread(self, request: CallRequest) -> Answer:
         future: ReplyFuture[Answer] = ReplyFuture()
@@ -406,7 +409,7 @@ class Runtime:
         try:
             return future.get(timeout=max(0.0, request.deadline - monotonic()))
         except pykka.Timeout:
-            raise _timed_out(request) from None
+            raise timed_out(request) from None
 
     async def _call_owner(self, request: CallRequest) -> Answer:
         """Find who owns the instance now, and call there; until the deadline."""
@@ -423,14 +426,6 @@ class Runtime:
             self._directory.redeliver(envelope)
         elif envelope.reply_to is not None:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
-
-
-def _give_up_on(future: ReplyFuture[Answer], request: CallRequest) -> None:
-    future.fail(_timed_out(request))
-
-
-def _timed_out(request: CallRequest) -> CallTimeoutError:
-    return CallTimeoutError(request.ref, request.handler.name, seconds=request.timeout or 0.0)
 
 
 def _logged(run: Callable[[], None]) -> None:

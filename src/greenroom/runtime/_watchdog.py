@@ -12,7 +12,7 @@ import threading
 import traceback
 from time import monotonic
 
-from greenroom.runtime._actor import running
+from greenroom.runtime._dispatch import running_slices
 
 _log = logging.getLogger("greenroom.runtime")
 
@@ -41,7 +41,7 @@ class Watchdog:
         reported: dict[int, float] = {}
         while not self._stopped.wait(self._hold_seconds / 2):
             now = monotonic()
-            for thread, since in tuple(running.since.items()):
+            for thread, since in tuple(running_slices.items()):
                 if now - since > self._hold_seconds and reported.get(thread) != since:
                     reported[thread] = since
                     self._report(thread, now - since)
