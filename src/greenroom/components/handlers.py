@@ -86,7 +86,7 @@ class HandlerDefinition:
         self._reply_to_json = self._reply.serializer.to_json
         self._tag = name.encode() + b"\0"
         self._names = tuple(one.name for one in parameters)
-        self._exact = tuple(one.type if one.type in _EXACT else None for one in parameters)
+        self._exact = tuple(_exact(one.type) for one in parameters)
         self._plain = None not in self._exact
         self._text = frozenset(one.name for one in parameters if _is_text(one.type))
         self._copiers: dict[int, TypeAdapter[Any]] = {
@@ -140,6 +140,8 @@ class HandlerDefinition:
             raise InvalidArgumentsError(self.target, [f"not JSON: {error}"]) from error
 
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if not kwargs and len(args) <= len(self._names):
+            return dict(zip(self._names, args, strict=False))
         if len(args) > len(self._names):
             raise InvalidArgumentsError(
                 self.target,
@@ -153,9 +155,13 @@ class HandlerDefinition:
 
     def _validated(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         try:
-            return self._in_order(self._validate_arguments(named))
+            validated = self._validate_arguments(named)
         except ValidationError as error:
             raise self._invalid(error) from error
+        if len(validated) == len(self._names):
+            # A validated TypedDict has its keys in the order in which they were declared.
+            return tuple(validated.values())
+        return self._in_order(validated)
 
     def _in_order(self, validated: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(validated.get(one.name, one.default) for one in self.parameters)
@@ -278,6 +284,16 @@ def _typed_dict(name: str, parameters: tuple[Parameter, ...]) -> Any:
     made = TypedDict(f"{name}_arguments", fields)  # type: ignore[operator]
     made.__pydantic_config__ = ConfigDict(extra="forbid")
     return made
+
+
+def _exact(python_type: Any) -> Any:
+    """The type, when a value that is exactly of it needs no further look; else None."""
+    if get_origin(python_type) is Annotated:
+        inner, *extras = get_args(python_type)
+        if any(not isinstance(one, FieldInfo) or one.metadata for one in extras):
+            return None
+        python_type = inner
+    return python_type if python_type in _EXACT else None
 
 
 def _is_text(python_type: Any) -> bool:

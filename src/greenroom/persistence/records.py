@@ -26,7 +26,7 @@ class RecordKind(StrEnum):
     """Keeps the reply of a command that wrote nothing else; takes no sequence number."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Encoded:
     """A value as it is stored: JSON under a permanent type name and a version."""
 

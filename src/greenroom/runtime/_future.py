@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _UNSET: Any = object()
-_registration = threading.Lock()
-
 blocked_threads: dict[int, str] = {}
 """Threads on which a blocking wait is refused, by ident, with the reason.
 
@@ -63,7 +60,9 @@ class ReplyFuture(pykka.Future[T]):
         self._get_hook = None
         self._value: Any = _UNSET
         self._error: BaseException | None = None
-        self._waiters: list[Any] | None = None
+        # Appending to a list is atomic under the GIL. Whoever waits appends first and looks for
+        # the value then; whoever answers sets the value first and looks for waiters then.
+        self._waiters: list[Any] = []
 
     def done(self) -> bool:
         """Whether there is an answer."""
@@ -73,7 +72,7 @@ class ReplyFuture(pykka.Future[T]):
         """Answer; ignored when there is an answer already."""
         if self._value is _UNSET:
             self._value = value
-            if self._waiters is not None:
+            if self._waiters:
                 _wake(self._waiters)
 
     def fail(self, error: BaseException) -> None:
@@ -82,7 +81,7 @@ class ReplyFuture(pykka.Future[T]):
             # The error first: whoever sees a value must see the error that belongs to it.
             self._error = error
             self._value = None
-            if self._waiters is not None:
+            if self._waiters:
                 _wake(self._waiters)
 
     def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
@@ -94,7 +93,7 @@ class ReplyFuture(pykka.Future[T]):
         """Answer, but leave waking coroutines to one call per loop at the end of a batch."""
         if self._value is _UNSET:
             self._value = value
-            if self._waiters is not None:
+            if self._waiters:
                 wakeups.add(self._waiters)
 
     def result(self) -> T:
@@ -116,7 +115,7 @@ class ReplyFuture(pykka.Future[T]):
             refuse_blocking_here()
             gate = allocate_lock()
             gate.acquire()
-            self._add_waiter(gate)
+            self._waiters.append(gate)
             if self._value is _UNSET and not gate.acquire(timeout=-1 if timeout is None else timeout):
                 if self._value is _UNSET:
                     raise pykka.Timeout(f"{timeout} seconds")
@@ -134,17 +133,10 @@ class ReplyFuture(pykka.Future[T]):
             return (yield from loop.run_in_executor(None, self.get).__await__())
         if self._value is _UNSET:
             gate = asyncio.get_running_loop().create_future()
-            self._add_waiter(gate)
+            self._waiters.append(gate)
             if self._value is _UNSET:
                 yield from gate
         return self.result()
-
-    def _add_waiter(self, waiter: Any) -> None:
-        with _registration:
-            if self._waiters is None:
-                self._waiters = [waiter]
-            else:
-                self._waiters.append(waiter)
 
 
 class Wakeups:
