@@ -1,0 +1,276 @@
+"""Every benchmark by name: its set-up in words, its sides, and the ratio that is aimed at."""
+
+from __future__ import annotations
+
+from benchmarks.figures import Benchmark, Comparison, Place, Side
+from benchmarks.load import LEGACY, MODERN
+
+ENTITIES = 400
+PEER_THREADS = 64
+"""Callers above this are served by a pool of so many threads; more only slow the peer down."""
+PEER_BEST_THREADS = 8
+REPLAYED = 10_000
+
+NAMES = (
+    *(f"commands-{where}-{n}" for where in ("sqlite", "postgresql") for n in (1, 64, 1024)),
+    "commands-hot-64",
+    "idle-memory",
+    "replay-sqlite",
+    "replay-postgresql",
+    "mcp-call-1",
+    "mcp-call-16",
+    "mcp-entity-64",
+)
+
+_DURABILITY = {
+    "sqlite": "SQLite file, journal_mode=WAL, synchronous=FULL on both sides",
+    "postgresql": "PostgreSQL with its defaults (fsync on, synchronous_commit on), loopback",
+}
+_PEER = (
+    "peer: eventsourcing, load → trigger → save, aggregate cache on with fast-forward, "
+    "every aggregate in the cache"
+)
+_OURS = (
+    "ours: an idempotency key on every command, owner's epoch checked and head row kept in "
+    "every transaction; events are pydantic models; entities live; uvloop"
+)
+_COMMAND_DETAILS = {"cpu_us": "{:.0f} µs of CPU each", "batch": "{:.1f} commands a transaction"}
+
+
+def benchmark(name: str, place: Place, *, seconds: float, full: bool) -> Benchmark:
+    """The benchmark of that name; `place` makes the database of each run."""
+    family, _, rest = name.partition("-")
+    if name == "commands-hot-64":
+        return _hot(place, seconds)
+    if family == "commands":
+        where, _, callers = rest.partition("-")
+        return _commands(name, place, where, int(callers), seconds)
+    if family == "replay":
+        return _replay(name, place, rest)
+    if family == "idle":
+        return _memory(place, full=full)
+    if name == "mcp-entity-64":
+        return _mcp_entity(place, seconds)
+    return _mcp_call(name, place, int(name.rpartition("-")[2]), seconds)
+
+
+def _commands(name: str, place: Place, where: str, callers: int, seconds: float) -> Benchmark:
+    common = {"entities": ENTITIES, "seconds": seconds}
+    threads = min(callers, PEER_THREADS)
+    peer = f"eventsourcing, {threads} threads" if threads > 1 else "eventsourcing, 1 thread"
+    raw = Side("raw driver, 1 insert each", "peers.raw_driver", common | {"batch": callers})
+    asyncio_side = Side("asyncio, loop dispatcher", "ours.commands", common | {"callers": callers})
+    peer_side = Side(peer, "peers.commands", common | {"threads": threads})
+    sides = [asyncio_side, peer_side, raw]
+    target = {1: 1.2, 64: 10.0, 1024: 15.0}[callers]
+    comparisons = [Comparison(asyncio_side.name, peer, target, "from asyncio")]
+    if callers == 1:
+        doors = [
+            Side(
+                f"a thread, {dispatcher} dispatcher",
+                "ours.commands",
+                common | {"callers": 1, "door": "thread", "dispatcher": dispatcher},
+            )
+            for dispatcher in ("loop", "pool")
+        ]
+        sides = [*doors, *sides]
+        comparisons = [
+            *(Comparison(door.name, peer, 1.5, f"from {door.name}") for door in doors),
+            *comparisons,
+        ]
+    else:
+        best = f"eventsourcing, {PEER_BEST_THREADS} threads"
+        sides.append(Side(best, "peers.commands", common | {"threads": PEER_BEST_THREADS}))
+        comparisons.append(
+            Comparison(asyncio_side.name, best, None, f"peer with {PEER_BEST_THREADS} callers only")
+        )
+    return Benchmark(
+        name=name,
+        setup=(
+            _DURABILITY[where],
+            (
+                f"{callers} concurrent callers over {ENTITIES} entities with 10 events each; "
+                f"events of about 200 bytes; {seconds:g} s a run after 0.5 s of warm-up"
+            ),
+            _OURS,
+            _PEER + _pool_in_words(callers, threads),
+            f"raw driver: one connection, {callers} rows a transaction, one row a command",
+        ),
+        sides=sides,
+        comparisons=comparisons,
+        unit="commands/s",
+        place=place,
+        shares=[
+            (side.name, raw.name, f"the raw driver's inserts, {callers} a transaction")
+            for side in sides
+            if side.module == "ours.commands"
+        ],
+        details=_COMMAND_DETAILS,
+    )
+
+
+def _pool_in_words(callers: int, threads: int) -> str:
+    if threads == 1:
+        return ""
+    apart = "; threads have aggregates of their own, so nothing conflicts"
+    return (
+        f"; {callers} callers on a pool of {threads} threads{apart}" if callers > threads else apart
+    )
+
+
+def _hot(place: Place, seconds: float) -> Benchmark:
+    common = {"entities": 1, "seconds": seconds}
+    ours = Side("asyncio, loop dispatcher", "ours.commands", common | {"callers": 64})
+    peer = Side("eventsourcing, 64 threads", "peers.commands", common | {"threads": 64})
+    return Benchmark(
+        name="commands-hot-64",
+        setup=(
+            _DURABILITY["sqlite"],
+            f"64 concurrent callers of one entity; {seconds:g} s a run after 0.5 s of warm-up",
+            _OURS,
+            _PEER + "; a lock keeps the threads apart, since a conflict would cost it a command",
+        ),
+        sides=[ours, peer],
+        comparisons=[Comparison(ours.name, peer.name, 10.0)],
+        unit="commands/s",
+        place=place,
+        details=_COMMAND_DETAILS,
+    )
+
+
+def _memory(place: Place, *, full: bool) -> Benchmark:
+    entities = 1_000_000 if full else 100_000
+    ours = Side(
+        f"{entities:,} entities", "ours.memory", {"entities": entities}, runs=1 if full else None
+    )
+    peer = Side("2,000 pykka.ThreadingActor", "peers.memory", {"entities": 2000})
+    return Benchmark(
+        name="idle-memory",
+        setup=(
+            (
+                "growth of resident memory per live idle instance, each after one command; "
+                "the state is one number and counts as part of it"
+            ),
+            (
+                f"ours: {entities:,} event sourced entities on SQLite; "
+                "peer: 2,000 pykka.ThreadingActor (one stops near 22,000)"
+            ),
+        ),
+        sides=[ours, peer],
+        comparisons=[Comparison(ours.name, peer.name)],
+        unit="bytes/entity",
+        place=place,
+        fewer_is_better=True,
+        limit=2500.0,
+        details={"process_mib": "process of {:.0f} MiB"},
+    )
+
+
+def _replay(name: str, place: Place, where: str) -> Benchmark:
+    common = {"events": REPLAYED, "instances": 3}
+    ours = Side("greenroom", "ours.replay", common)
+    peer = Side("eventsourcing", "peers.replay", common)
+    return Benchmark(
+        name=name,
+        setup=(
+            _DURABILITY[where],
+            (
+                f"3 instances of {REPLAYED:,} events of about 200 bytes each, one after the other; "
+                "no snapshots; from the request that finds it cold to its answer"
+            ),
+            "ours: pydantic events; peer: its own event classes, cache off",
+        ),
+        sides=[ours, peer],
+        comparisons=[Comparison(ours.name, peer.name, 3.0)],
+        unit="events/s",
+        place=place,
+    )
+
+
+_MCP = (
+    "uvicorn, one worker, uvloop and httptools, no access log, gc.freeze() and threshold 50,000 "
+    "on both sides; server on core 0, load generator on core 1; keep-alive, every answer checked"
+)
+
+
+def _fastmcp(tool: str, callers: int, seconds: float, version: str) -> Side:
+    kind = "async def" if tool == "add_async" else "def"
+    return Side(
+        f"FastMCP, {kind} tool, {version}",
+        "tool_calls",
+        {
+            "server": "peers.tools",
+            "tool": tool,
+            "callers": callers,
+            "seconds": seconds,
+            "version": version,
+        },
+    )
+
+
+def _greenroom(tool: str, callers: int, seconds: float, version: str) -> Side:
+    return Side(
+        f"greenroom, {tool}, {version}",
+        "tool_calls",
+        {
+            "server": "ours.shop",
+            "tool": tool,
+            "callers": callers,
+            "seconds": seconds,
+            "version": version,
+        },
+    )
+
+
+def _mcp_call(name: str, place: Place, callers: int, seconds: float) -> Benchmark:
+    sides: list[Side] = []
+    comparisons: list[Comparison] = []
+    for version in (MODERN, LEGACY):
+        ours = _greenroom("ledger_add", callers, seconds, version)
+        peer = _fastmcp("add", callers, seconds, version)
+        sides += [ours, peer]
+        comparisons.append(Comparison(ours.name, peer.name, 6.0, f"protocol {version}"))
+    quicker = _fastmcp("add_async", callers, seconds, MODERN)
+    comparisons.append(
+        Comparison(sides[0].name, quicker.name, None, f"protocol {MODERN}, peer's async def tool")
+    )
+    return Benchmark(
+        name=name,
+        setup=(
+            _MCP,
+            f"{callers} connections, tools/call, stateless; {seconds:g} s a run after 0.5 s",
+            (
+                "ours: a read-only handler of a live entity that adds two numbers; "
+                "peer: a tool that adds two numbers"
+            ),
+        ),
+        sides=[*sides, quicker],
+        comparisons=comparisons,
+        unit="calls/s",
+        place=place,
+        details={"cpu_us": "{:.0f} µs of the server's CPU each"},
+    )
+
+
+def _mcp_entity(place: Place, seconds: float) -> Benchmark:
+    ours = _greenroom("ledger_record", 64, seconds, MODERN)
+    peer = _fastmcp("add", 64, seconds, MODERN)
+    quicker = _fastmcp("add_async", 64, seconds, MODERN)
+    return Benchmark(
+        name="mcp-entity-64",
+        setup=(
+            _MCP,
+            f"64 connections, tools/call, protocol {MODERN}; {seconds:g} s a run after 0.5 s",
+            "ours: a durable command with an Idempotency-Key, to 400 entities; "
+            + _DURABILITY["sqlite"].replace(" on both sides", ""),
+            "peer: a tool that adds two numbers and keeps nothing",
+        ),
+        sides=[ours, peer, quicker],
+        comparisons=[
+            Comparison(ours.name, peer.name, 3.0),
+            Comparison(ours.name, quicker.name, None, "peer's async def tool"),
+        ],
+        unit="calls/s",
+        place=place,
+        details={"cpu_us": "{:.0f} µs of the server's CPU each"},
+    )

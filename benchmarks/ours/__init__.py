@@ -1,0 +1,1 @@
+"""The runs that measure greenroom, each in a process of its own."""

@@ -1,0 +1,15 @@
+"""The service that is called over MCP."""
+
+from __future__ import annotations
+
+from benchmarks.ours.ledger import LedgerEntity
+from greenroom import Service, mcp_endpoint
+
+
+@mcp_endpoint(path="/mcp", server_name="bench", server_version="1.0.0", tools=[LedgerEntity])
+class LedgerMcp:
+    """The ledger's tools."""
+
+
+service = Service("bench", components=[LedgerEntity], endpoints=[LedgerMcp])
+app = service.app
