@@ -55,7 +55,7 @@ class Service:
         ...     client.for_event_sourced_entity(ShoppingCart, "c-1").ask(ShoppingCart.get_cart)
     """
 
-    def __init__(  # noqa: PLR0913 - all but the name have defaults, and are given by keyword
+    def __init__(
         self,
         name: str,
         *,

@@ -28,7 +28,7 @@ from greenroom.errors import (
 from greenroom.runtime import Runtime
 from greenroom.settings import Settings
 from greenroom.testkit import ManualClock
-from tests.support.components import Counter, Count, Profile, ProfileEntity, TooMuchError, ran_after
+from tests.support.components import Count, Counter, Profile, ProfileEntity, TooMuchError, ran_after
 from tests.support.eventually import eventually
 
 

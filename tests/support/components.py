@@ -66,7 +66,9 @@ class Counter(EventSourcedEntity[Count, CounterEvent]):
         return Count()
 
     @function_tool(description="Increases the counter.")
-    def increase(self, by: Annotated[int, Field(gt=0, description="By how much")] = 1) -> Effect[int]:
+    def increase(
+        self, by: Annotated[int, Field(gt=0, description="By how much")] = 1
+    ) -> Effect[int]:
         if self.state.total + by > 1_000_000:
             raise TooMuchError(1_000_000)
         return self.effects.persist(Increased(by=by)).then_reply(lambda count: count.total)

@@ -141,9 +141,13 @@ def _readable(binaries: Path, home: Path, as_user: dict[str, int]) -> Path:
     """The binaries, copied where the server's user can read them if it can't where they are."""
     if not as_user:
         return binaries
-    probe = subprocess.run(
-        [binaries / "postgres", "--version"], capture_output=True, check=False, **as_user
-    ) if _reachable(binaries) else None
+    probe = (
+        subprocess.run(
+            [binaries / "postgres", "--version"], capture_output=True, check=False, **as_user
+        )
+        if _reachable(binaries)
+        else None
+    )
     if probe is not None and probe.returncode == 0:
         return binaries
     copy = home / "pgsql"
@@ -194,7 +198,8 @@ def _start(
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd="/",
-            preexec_fn=end_with_parent,
+            # One call of the C library between fork and exec, before any thread exists there.
+            preexec_fn=end_with_parent,  # noqa: PLW1509
             **as_user,
         )
 
@@ -222,4 +227,4 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    print(find_binaries())
+    print(find_binaries())  # noqa: T201

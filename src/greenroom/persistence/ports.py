@@ -161,8 +161,15 @@ class Ownership(Protocol):
 class Store(Protocol):
     """A database that is open: its journal and who owns what."""
 
-    journal: Journal
-    ownership: Ownership
+    @property
+    def journal(self) -> Journal:
+        """What every instance has done."""
+        ...
+
+    @property
+    def ownership(self) -> Ownership:
+        """Who may write which slices."""
+        ...
 
     def ping(self) -> None:
         """Raises a `PersistenceError` when the database can't be asked."""

@@ -37,7 +37,7 @@ SLICE_MESSAGES = 32
 SLICE_SECONDS = 0.005
 
 _PYKKA_MESSAGES = (
-    messages._ActorStop,  # noqa: SLF001
+    messages._ActorStop,
     messages.ProxyCall,
     messages.ProxyGetAttr,
     messages.ProxySetAttr,
@@ -155,14 +155,14 @@ class Inbox:
             return None
 
     def get(self) -> Envelope:
-        """pykka's protocol: the next message."""
+        """Pykka's protocol: the next message."""
         envelope = self.take()
         if envelope is None:
             raise Empty
         return envelope
 
     def empty(self) -> bool:
-        """pykka's protocol: whether nothing is queued."""
+        """Pykka's protocol: whether nothing is queued."""
         return self._front is None and self._queue.empty()
 
     def __len__(self) -> int:
@@ -246,7 +246,7 @@ class SlicedActor(pykka.Actor):
                 blocked_threads[thread] = outer
             again = not inbox.empty() if self.actor_stopped.is_set() else inbox.has_work()
             if again:
-                inbox._schedule()  # noqa: SLF001 - the flag stays held until the next slice
+                inbox._schedule()
             else:
                 inbox.unclaim()
 
@@ -278,7 +278,7 @@ class SlicedActor(pykka.Actor):
             )
         # pykka stops every actor in the process on a BaseException, and
         # asyncio.CancelledError is one.
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             answer = self.on_error(envelope, error)
         if answer is not LATER and envelope.reply_to is not None:
             envelope.reply_to.set(answer)
@@ -299,14 +299,14 @@ class SlicedActor(pykka.Actor):
             cast("ReplyFuture[Any]", envelope.reply_to).fail(error)
         return LATER
 
-    def on_overload(self, envelope: Envelope) -> None:
+    def on_overload(self, _envelope: Envelope) -> None:
         """Hook, in the sender: the mailbox is full. Raises to refuse the message."""
 
     def on_dead_letter(self, envelope: Envelope) -> None:
         """Hook: a message that came after the stop."""
         if envelope.reply_to is None:
             return
-        if isinstance(envelope.message, messages._ActorStop):  # noqa: SLF001
+        if isinstance(envelope.message, messages._ActorStop):
             envelope.reply_to.set(None)
         else:
             cast("ReplyFuture[Any]", envelope.reply_to).fail(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from greenroom.components import (
     Effect,
     EventSourcedEntity,
-    Kinded,
     KeyValueEntity,
+    Kinded,
     Metadata,
 )
 from greenroom.errors import (
@@ -152,7 +152,7 @@ class _Reference(Generic[C]):
             chain=call_chain.get(),
         )
 
-    def _with(  # noqa: PLR0913 - one for each option
+    def _with(
         self,
         timeout: timedelta | None,
         metadata: Metadata | None,

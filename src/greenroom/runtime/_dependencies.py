@@ -62,7 +62,7 @@ def _find(kind: Any, provided: Mapping[type[Any], object] | DependencyProvider |
         raise LookupError(kind)
     if hasattr(provided, "keys"):
         return provided[kind]  # type: ignore[index]
-    return provided.get(kind)  # type: ignore[union-attr]
+    return provided.get(kind)
 
 
 def _name(kind: Any) -> str:

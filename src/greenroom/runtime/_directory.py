@@ -176,7 +176,7 @@ class Directory:
         """A message reached an instance that had just left memory: hand it to the next one."""
         try:
             self.deliver(envelope)
-        except Exception as error:  # noqa: BLE001 - the asker must be told whatever it is
+        except Exception as error:
             future: Any = envelope.reply_to
             if future is not None:
                 future.fail(error)

@@ -178,7 +178,7 @@ class EntityActor(SlicedActor):
             self._decline(call, error)
             return
         # Anything else a handler raises, even a SystemExit, is a failure of this instance.
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             self._crash(call, error)
             return
         session.phase = PHASE_IDLE
@@ -230,7 +230,7 @@ class EntityActor(SlicedActor):
                 self._answer(call, answer)
             else:
                 self._submit(call, [], answer, snapshot=None, expires_at=self.expires_at)
-        except Exception as error:  # noqa: BLE001 - a reply that does not fit its type
+        except Exception as error:
             self._crash(call, error)
 
     def _answer(self, call: CallRequest, answer: Answer | BaseException) -> None:
@@ -284,7 +284,7 @@ class EntityActor(SlicedActor):
 
     # -- writing ---------------------------------------------------------------------------
 
-    def _submit(  # noqa: PLR0913 - all that one command writes
+    def _submit(
         self,
         call: CallRequest,
         records: list[NewRecord],
@@ -397,9 +397,7 @@ class EntityActor(SlicedActor):
     def _crash(self, call: CallRequest, error: BaseException) -> None:
         """The handler failed in a way it did not mean to: drop the state, tell the caller."""
         reference = call.correlation()
-        _log.error(
-            "%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error
-        )
+        _log.error("%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error)
         self._fail_once()
         self._answer(call, HandlerError(call.target, reference))
         self.drop()
@@ -473,7 +471,7 @@ class EntityActor(SlicedActor):
     def _load(self) -> tuple[Any, BaseException | None]:
         try:
             return self.host.recover(self.ref), None
-        except Exception as error:  # noqa: BLE001 - handed to the callers, and logged there
+        except Exception as error:
             return None, error
 
     def _finish_recovery(self, message: Any, loaded: Any, error: BaseException | None) -> None:
@@ -546,7 +544,7 @@ class EntityActor(SlicedActor):
         self.drop()
         return LATER
 
-    def on_overload(self, envelope: Envelope) -> None:
+    def on_overload(self, _envelope: Envelope) -> None:
         """Refuse a command, in the sender."""
         raise OverloadedError(self.ref, limit=self.host.settings.mailbox_limit)
 

@@ -42,7 +42,7 @@ class EventSourcedActor(EntityActor):
             self._answer(call, error)
             self.drop()
             return
-        except BaseException as error:  # noqa: BLE001 - a failure of this instance, whatever it is
+        except BaseException as error:
             self.sequence_number = sequence_number
             self._crash(call, error)
             return

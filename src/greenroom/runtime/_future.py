@@ -8,6 +8,7 @@ given up, and a held answer may be delivered by two threads that both saw it com
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Generator, Iterable
@@ -20,9 +21,9 @@ from greenroom.errors import BlockingCallError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    OptExcInfo: TypeAlias = (
-        tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-    )
+    OptExcInfo: TypeAlias = tuple[
+        type[BaseException] | None, BaseException | None, TracebackType | None
+    ]
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ def refuse_blocking_here() -> None:
     reason = blocked_threads.get(get_ident())
     if reason is not None:
         raise BlockingCallError(f"A blocking call was made {reason}. {_REMEDY}")
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the documented one raises instead
+    if asyncio._get_running_loop() is not None:
         raise BlockingCallError(f"A blocking call was made on a running event loop. {_REMEDY}")
 
 
@@ -85,7 +86,7 @@ class ReplyFuture(pykka.Future[T]):
                 _wake(self._waiters)
 
     def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
-        """pykka's way to answer with an error: the given one, or the one being handled."""
+        """Pykka's way to answer with an error: the given one, or the one being handled."""
         error = (exc_info or sys.exc_info())[1]
         self.fail(error if error is not None else RuntimeError("set_exception without an error"))
 
@@ -116,14 +117,15 @@ class ReplyFuture(pykka.Future[T]):
             gate = allocate_lock()
             gate.acquire()
             self._waiters.append(gate)
-            if self._value is _UNSET and not gate.acquire(timeout=-1 if timeout is None else timeout):
-                if self._value is _UNSET:
-                    raise pykka.Timeout(f"{timeout} seconds")
+            wait = -1 if timeout is None else timeout
+            answered = self._value is not _UNSET or gate.acquire(timeout=wait)
+            if not answered and self._value is _UNSET:
+                raise pykka.Timeout(f"{timeout} seconds")
         return self.result()
 
     def set_get_hook(self, func: Callable[[float | None], T]) -> None:
-        """pykka derives futures (`map`, `join`, `stop`) by a hook that runs in the getter."""
-        self._get_hook_result = pykka._future._Unset()  # noqa: SLF001
+        """Pykka derives futures (`map`, `join`, `stop`) by a hook that runs in the getter."""
+        self._get_hook_result = pykka._future._Unset()
         super().set_get_hook(func)
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -175,14 +177,12 @@ def _wake(waiters: list[Any]) -> None:
 
 def _open(gate: Any) -> None:
     # A waiter that timed out, or was woken by two threads, finds its gate open: harmless.
-    try:
+    with contextlib.suppress(RuntimeError):
         gate.release()
-    except RuntimeError:
-        pass
 
 
 def _wake_coroutines(gates: list[asyncio.Future[None]]) -> None:
-    here = asyncio._get_running_loop()  # noqa: SLF001 - quicker than catching RuntimeError
+    here = asyncio._get_running_loop()
     loops = {gate.get_loop() for gate in gates}
     for loop in loops:
         mine = gates if len(loops) == 1 else [gate for gate in gates if gate.get_loop() is loop]

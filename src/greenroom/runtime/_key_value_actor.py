@@ -32,7 +32,7 @@ class KeyValueActor(EntityActor):
         except PayloadTooLargeError as error:
             self._answer(call, error)
             return
-        except Exception as error:  # noqa: BLE001 - a state or reply that does not fit its type
+        except Exception as error:
             self._crash(call, error)
             return
         self.sequence_number += 1
@@ -55,9 +55,7 @@ class KeyValueActor(EntityActor):
         metadata = encode_metadata(call, effect.metadata)
         if effect.delete:
             return NewRecord(RecordKind.DELETION, None, metadata)
-        return NewRecord(
-            RecordKind.STATE, self.host.encode_state(self.ref, effect.state), metadata
-        )
+        return NewRecord(RecordKind.STATE, self.host.encode_state(self.ref, effect.state), metadata)
 
     def _forget_state(self) -> None:
         self.session.state = self.entity.empty_state()

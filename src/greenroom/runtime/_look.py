@@ -39,7 +39,9 @@ class StoredEvent(Generic[E]):
 
 def events(host: EntityHost, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
     """Records of an instance after a sequence number, decoded. Blocks on the database."""
-    return [_decoded(host, record) for record in host.journal.records(ref, after=after, limit=limit)]
+    return [
+        _decoded(host, record) for record in host.journal.records(ref, after=after, limit=limit)
+    ]
 
 
 def _decoded(host: EntityHost, record: StoredRecord) -> StoredEvent[Any]:

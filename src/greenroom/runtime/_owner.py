@@ -33,7 +33,7 @@ HANDOVER_SECONDS = 5.0
 class OwnerKeeper:
     """Keeps the lease of this process, gives up what is too much, forwards what is not its own."""
 
-    def __init__(  # noqa: PLR0913 - the runtime wires it once
+    def __init__(
         self,
         ownership: Ownership,
         *,

@@ -208,7 +208,7 @@ class PeerServer:
                 "sequence_number": answer.sequence_number,
                 "metadata": list(metadata) if metadata else None,
             }
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller on the other side
+        except Exception as error:
             reply = {"error": encode_error(error)}
         try:
             await _send(writer, {"id": frame["id"], **reply})
@@ -228,13 +228,13 @@ class _Connection:
     def is_open(self) -> bool:
         return not self._listener.done()
 
-    async def ask(self, frame: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def ask(self, frame: dict[str, Any], seconds: float) -> dict[str, Any]:
         number = next(self._numbers)
         future = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
             await _send(self._writer, {"id": number, **frame})
-            return await asyncio.wait_for(future, timeout)
+            return await asyncio.wait_for(future, seconds)
         finally:
             self._waiting.pop(number, None)
 

@@ -47,7 +47,7 @@ def reading(runtime: Runtime) -> Iterator[StoredReader]:
     try:
         yield StoredReader(
             runtime.definitions,
-            runtime._dependencies,  # noqa: SLF001 - the same folder
+            runtime._dependencies,
             store.journal,
             settings=runtime.settings,
             clock=runtime.clock,

@@ -107,4 +107,3 @@ def _take_latest(
 
 def _at(ref: EntityRef, record: StoredRecord, error: UnreadableRecordError) -> RecoveryError:
     return RecoveryError(f"{ref}: record {record.sequence_number} can't be read: {error}")
-

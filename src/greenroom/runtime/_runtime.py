@@ -439,4 +439,3 @@ def _log_lost_tell(done: Any) -> None:
     error = done.exception()
     if error is not None and not isinstance(error, GreenroomError):
         _log.error("A command nobody waits for was lost", exc_info=error)
-

@@ -28,7 +28,7 @@ _ROUNDS = 100
 class Sweeper:
     """Looks through the owned slices for what has come due."""
 
-    def __init__(  # noqa: PLR0913 - the runtime wires it once
+    def __init__(
         self,
         journal: Journal,
         *,

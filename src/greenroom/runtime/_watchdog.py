@@ -47,7 +47,7 @@ class Watchdog:
                     self._report(thread, now - since)
 
     def _report(self, thread: int, seconds: float) -> None:
-        frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented, for debugging
+        frame = sys._current_frames().get(thread)
         if frame is None:
             return
         stack = "".join(traceback.format_stack(frame))

@@ -72,7 +72,7 @@ class PendingWrite:
         "write",
     )
 
-    def __init__(  # noqa: PLR0913 - one write, made in one place
+    def __init__(
         self,
         actor: WritingActor,
         life: Life,

@@ -1,6 +1,7 @@
 """The thread-less actor: pykka's contract, and each of its traps fenced."""
 
 import asyncio
+import contextlib
 import gc
 import threading
 import weakref
@@ -135,10 +136,8 @@ def test_nothing_sent_around_a_stop_is_left_unanswered(dispatcher: Dispatcher) -
         for thread in threads:
             thread.join()
         for future in futures:
-            try:
+            with contextlib.suppress(pykka.ActorDeadError):
                 assert future.get(timeout=5) > 0
-            except pykka.ActorDeadError:
-                pass
 
 
 def test_the_reference_keeps_the_actor_alive(dispatcher: Dispatcher) -> None:
