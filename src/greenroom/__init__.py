@@ -40,6 +40,7 @@ from greenroom.runtime import (
 )
 from greenroom.service import Service
 from greenroom.settings import Settings
+from greenroom.web import async_component_client, component_client
 
 __all__ = [
     "AsyncComponentClient",
@@ -68,7 +69,9 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "WithMetadata",
+    "async_component_client",
     "component",
+    "component_client",
     "function_tool",
     "mcp_endpoint",
     "migrates",

@@ -24,6 +24,7 @@ from greenroom.errors import (
     InvalidCallError,
 )
 from greenroom.ids import EntityRef, entity_ref
+from greenroom.logs import correlation_id
 from greenroom.runtime._calls import CallRequest, call_chain
 
 if TYPE_CHECKING:
@@ -138,7 +139,13 @@ class _Reference(Generic[C]):
         values = found.bind(args, kwargs)
         options = self._options
         if options is NO_OPTIONS:
-            return CallRequest(self._ref, found, values, chain=call_chain.get())
+            return CallRequest(
+                self._ref,
+                found,
+                values,
+                correlation_id=correlation_id.get(),
+                chain=call_chain.get(),
+            )
         return CallRequest(
             self._ref,
             found,
@@ -148,7 +155,7 @@ class _Reference(Generic[C]):
             idempotency_key=options.idempotency_key,
             expected_version=options.expected_version,
             principal=options.principal,
-            correlation_id=options.correlation_id,
+            correlation_id=options.correlation_id or correlation_id.get(),
             chain=call_chain.get(),
         )
 
