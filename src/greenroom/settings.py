@@ -92,7 +92,9 @@ class Settings(BaseSettings):
     def sqlite_file(self) -> Path | None:
         """The file of a SQLite database; None on PostgreSQL."""
         prefix = "sqlite:///"
-        return Path(self.database_url[len(prefix) :]) if self.database_url.startswith(prefix) else None
+        return (
+            Path(self.database_url[len(prefix) :]) if self.database_url.startswith(prefix) else None
+        )
 
 
 def load_settings(**overrides: object) -> Settings:

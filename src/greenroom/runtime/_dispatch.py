@@ -37,6 +37,10 @@ class Dispatcher(Protocol):
         """Run the slice soon, or here and now where that stops nobody: in a loop's own turn."""
         ...
 
+    def at_end_of_turn(self, run: Slice) -> None:
+        """Run something, once, after the slices that are about to run on this thread."""
+        ...
+
     def blocking_allowed(self) -> bool:
         """Whether the thread that asks may wait for the disk."""
         ...
@@ -52,6 +56,7 @@ class LoopDispatcher:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = 0
+        self._at_end: set[Slice] = set()
 
     def attach(self) -> None:
         """Called on the loop's own thread, once it runs."""
@@ -70,6 +75,19 @@ class LoopDispatcher:
             _fenced(run)
         else:
             self.schedule(run)
+
+    def at_end_of_turn(self, run: Slice) -> None:
+        """After what the loop has in hand. From another thread: at once."""
+        if get_ident() != self._thread:
+            run()
+        elif run not in self._at_end:
+            self._at_end.add(run)
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        ending, self._at_end = self._at_end, set()
+        for run in ending:
+            _fenced(run)
 
     def blocking_allowed(self) -> bool:
         """A thread that lends itself to a slice may wait for the disk; the loop may not."""
@@ -99,6 +117,10 @@ class PoolDispatcher:
     def run_soon(self, run: Slice) -> None:
         """Run the slice on the next free worker."""
         self._queue.put(run)
+
+    def at_end_of_turn(self, run: Slice) -> None:
+        """A worker has no turns."""
+        run()
 
     def blocking_allowed(self) -> bool:
         """Workers are there to wait."""

@@ -121,7 +121,10 @@ class EntityHost:
     def written_in_slice(self) -> None:
         """A slice has submitted writes: wake the writer, unless this thread will write itself."""
         if not lent_threads.active():
-            self.writer.notify()
+            # The writer is woken when the loop has nothing more in hand. Woken at the first
+            # write, it would fight the loop for the interpreter lock, which it needs again for
+            # each row, and its batch would be a small one.
+            self.dispatcher.at_end_of_turn(self.writer.notify)
 
 
 class LentThreads:

@@ -157,9 +157,9 @@ class PostgresWriter:
         if self._raw is None:
             self._checked_out = self._engine.connect()
             self._raw = self._checked_out.connection.driver_connection
-        sql = self._sql
-        with self._raw.pipeline(), self._raw.cursor() as cursor, self._raw.cursor() as heads:
-            with self._raw.cursor() as fenced:
+        sql, raw = self._sql, self._raw
+        with raw.cursor() as fenced, raw.cursor() as heads, raw.cursor() as cursor:
+            with raw.pipeline():
                 fenced.execute(sql.fence, fence)
                 if rows.freed_keys:
                     cursor.executemany(sql.free, rows.freed_keys)
@@ -173,9 +173,9 @@ class PostgresWriter:
                     cursor.executemany(sql.snapshot, rows.snapshots)
                 if rows.blobs:
                     cursor.executemany(sql.blob, rows.blobs)
-                self._raw.pipeline_sync() if hasattr(self._raw, "pipeline_sync") else None
-                held = fenced.rowcount == 1
-            return held, not rows.moved_heads or heads.rowcount == len(rows.moved_heads)
+            # Counts are known when the pipeline has been worked off.
+            moved = len(rows.moved_heads)
+            return fenced.rowcount == 1, not moved or heads.rowcount == moved
 
     def commit(self) -> None:
         self._raw.commit()
