@@ -7,6 +7,7 @@ queue for each duration, looked at a few times a second.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -27,41 +28,50 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: dict[float, deque[CallRequest]] = {}
+        self._waiting: dict[int, deque[CallRequest]] = {}
+        self._lock = threading.Lock()
         self._ticking = False
 
     def watch(self, request: CallRequest) -> None:
         """Answer a call with a timeout, if it is not answered by its deadline."""
-        timeout = request.timeout or 0.0
-        queue = self._waiting.get(timeout)
-        if queue is None:
-            queue = self._waiting[timeout] = deque()
-        queue.append(request)
-        # What was answered in time leaves as newer calls come, so that nothing piles up.
-        _drop_answered(queue)
-        if not self._ticking:
+        # Durations that were computed differ in every digit; a few hundredths are one queue.
+        duration = int((request.timeout or 0.0) / TICK_SECONDS)
+        with self._lock:
+            queue = self._waiting.get(duration)
+            if queue is None:
+                queue = self._waiting[duration] = deque()
+            queue.append(request)
+            # What was answered in time leaves as newer calls come, so that nothing piles up.
+            _drop_answered(queue, 2)
+            if self._ticking:
+                return
             self._ticking = True
-            self._loop.call_soon_threadsafe(self._tick)
+        self._loop.call_soon_threadsafe(self._tick)
 
     def _tick(self) -> None:
-        now = monotonic()
-        for timeout, queue in tuple(self._waiting.items()):
-            _drop_answered(queue)
+        with self._lock:
+            late = self._take_late(monotonic())
+            self._ticking = bool(self._waiting)
+        for request in late:
+            if request.reply_to is not None:
+                request.reply_to.fail(timed_out(request))
+        if self._ticking:
+            self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _take_late(self, now: float) -> list[CallRequest]:
+        late = []
+        for duration, queue in tuple(self._waiting.items()):
             while queue and queue[0].deadline <= now:
-                request = queue.popleft()
-                if request.reply_to is not None:
-                    request.reply_to.fail(timed_out(request))
+                late.append(queue.popleft())
+            _drop_answered(queue, len(queue))
             if not queue:
                 # A duration that nobody uses any more must not stay for ever.
-                self._waiting.pop(timeout, None)
-        if self._waiting:
-            self._loop.call_later(TICK_SECONDS, self._tick)
-        else:
-            self._ticking = False
+                del self._waiting[duration]
+        return late
 
 
-def _drop_answered(queue: deque[CallRequest]) -> None:
-    for _ in range(2):
+def _drop_answered(queue: deque[CallRequest], most: int) -> None:
+    for _ in range(most):
         if not queue or queue[0].reply_to is None or not queue[0].reply_to.done():
             return
         queue.popleft()
