@@ -51,11 +51,11 @@ class Deadlines:
     def _tick(self) -> None:
         with self._lock:
             late = self._take_late(monotonic())
-            self._ticking = bool(self._waiting)
+            again = self._ticking = bool(self._waiting)
         for request in late:
             if request.reply_to is not None:
                 request.reply_to.fail(timed_out(request))
-        if self._ticking:
+        if again:
             self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _take_late(self, now: float) -> list[CallRequest]:
