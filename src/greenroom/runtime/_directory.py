@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from greenroom.ids import EntityRef
-from greenroom.runtime._entity_actor import Control
+from greenroom.runtime._control import Control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

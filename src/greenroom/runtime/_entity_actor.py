@@ -9,8 +9,6 @@ the instance is recovered from storage and the commands that are still waited fo
 from __future__ import annotations
 
 import logging
-import random
-from time import monotonic
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +24,7 @@ from greenroom.components import (
 from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
 from greenroom.errors import (
     CommandError,
-    ConcurrentWriteError,
     EntityDeletedError,
-    EntityUnavailableError,
     GreenroomError,
     HandlerError,
     IdempotencyKeyReusedError,
@@ -41,7 +37,10 @@ from greenroom.errors import (
 from greenroom.persistence import CommandWrite, Head, NewRecord, Receipt, RecordKind
 from greenroom.runtime._actor import LATER, SlicedActor
 from greenroom.runtime._calls import Answer, CallRequest
+from greenroom.runtime._control import Control, WhenWritten
 from greenroom.runtime._deadlines import timed_out
+from greenroom.runtime._failures import Failures
+from greenroom.runtime._settling import NOTHING, from_receipt, is_same_call, sort_out
 from greenroom.runtime._writer import Life, PendingWrite, deliver
 
 if TYPE_CHECKING:
@@ -56,62 +55,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("greenroom.runtime")
 
 COLD, LOADING, READY = "cold", "loading", "ready"
-
-MAX_ATTEMPTS = 10
-"""How often a command runs again because somebody else wrote first."""
-BACKOFF_FIRST, BACKOFF_LIMIT = 0.2, 10.0
-QUARANTINE_FAILURES, QUARANTINE_SECONDS = 10, 60.0
-"""An instance that failed ten times in a row is left alone for a minute at a time."""
-
-
-class Control:
-    """A message of the runtime to an actor: something to do in a slice."""
-
-    __slots__ = ("ref", "run")
-    reply_to = None
-
-    def __init__(self, run: Callable[[], None], ref: EntityRef | None = None) -> None:
-        self.run = run
-        self.ref = ref
-
-    @property
-    def message(self) -> Control:
-        """It is its own envelope."""
-        return self
-
-
-class Expire:
-    """Asks an instance to delete itself, if it is due."""
-
-    __slots__ = ("ref",)
-    reply_to = None
-
-    def __init__(self, ref: EntityRef) -> None:
-        self.ref = ref
-
-    @property
-    def message(self) -> Expire:
-        """It is its own envelope."""
-        return self
-
-
-class _WhenWritten:
-    """Stands in for an asker: tells the actor that a write has been settled."""
-
-    __slots__ = ("_tell", "reply_to")
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-        self.reply_to = self
-
-    def set(self, _value: object = None) -> None:
-        self._tell()
-
-    def set_later(self, _value: object, _wakeups: object) -> None:
-        self._tell()
-
-    def fail(self, _error: BaseException) -> None:
-        self._tell()
 
 
 class EntityActor(SlicedActor):
@@ -133,8 +76,7 @@ class EntityActor(SlicedActor):
         self._life = Life()
         self._last: PendingWrite | None = None
         self._keys: dict[str, PendingWrite] | None = None
-        self._failures = 0
-        self._retry_at = 0.0
+        self._failures: Failures | None = None
         self._wrote = False
 
     # -- receiving -------------------------------------------------------------------------
@@ -182,7 +124,7 @@ class EntityActor(SlicedActor):
             self._crash(call, error)
             return
         session.phase = PHASE_IDLE
-        self._failures = 0
+        self._failures = None
         if type(effect) is Reply:
             self._reply(call, effect)
         elif type(effect) is Failure:
@@ -260,7 +202,7 @@ class EntityActor(SlicedActor):
             if receipt is None:
                 self._answer_from_elsewhere(call, error)
             else:
-                deliver(call, _from_receipt(call, receipt))
+                deliver(call, from_receipt(call, receipt))
 
         self.host.read_later(look_up)
 
@@ -278,7 +220,7 @@ class EntityActor(SlicedActor):
         original, answer = first.call, first.answer
         if original is None or answer is None:
             return False
-        same = _same_call(original, call)
+        same = is_same_call(original, call)
         first.hold(call, answer if same else IdempotencyKeyReusedError(self.ref, key))
         return True
 
@@ -391,24 +333,16 @@ class EntityActor(SlicedActor):
         self.actor_inbox.paused = False
         again: list[CallRequest] = []
         for one in reversed(failed):
-            _sort_out(one, again)
+            sort_out(one, again)
         self.actor_inbox.put_first(again)
 
     def _crash(self, call: CallRequest, error: BaseException) -> None:
         """The handler failed in a way it did not mean to: drop the state, tell the caller."""
         reference = call.correlation()
         _log.error("%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error)
-        self._fail_once()
+        self._failures = (self._failures or Failures()).one_more()
         self._answer(call, HandlerError(call.target, reference))
         self.drop()
-
-    def _fail_once(self) -> None:
-        self._failures += 1
-        if self._failures >= QUARANTINE_FAILURES:
-            self._retry_at = monotonic() + QUARANTINE_SECONDS
-        elif self._failures > 1:
-            pause = min(BACKOFF_LIMIT, BACKOFF_FIRST * 2.0 ** (self._failures - 2))
-            self._retry_at = monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311
 
     def drop(self) -> None:
         """Forget the state; the next command recovers it from storage."""
@@ -426,9 +360,9 @@ class EntityActor(SlicedActor):
     # -- recovering ------------------------------------------------------------------------
 
     def _recover_for(self, message: Any) -> None:
-        if self._retry_at and monotonic() < self._retry_at:
+        if self._failures is not None and self._failures.must_wait():
             if type(message) is CallRequest:
-                deliver(message, self._backing_off())
+                deliver(message, self._failures.refusal(self.ref))
             return
         last = self._last
         if last is not None and not last.done:
@@ -452,8 +386,8 @@ class EntityActor(SlicedActor):
                 self.on_receive(message)
 
         last.hold(
-            _WhenWritten(lambda: self.actor_inbox.put_first([Control(go_on)])),  # type: ignore[arg-type]
-            _NOTHING,
+            WhenWritten(lambda: self.actor_inbox.put_first([Control(go_on)])),  # type: ignore[arg-type]
+            NOTHING,
         )
 
     def _load_elsewhere(self, message: Any) -> None:
@@ -478,7 +412,7 @@ class EntityActor(SlicedActor):
         if error is not None:
             self.phase = COLD
             if not getattr(error, "retryable", False):
-                self._fail_once()
+                self._failures = (self._failures or Failures()).one_more()
             if type(message) is CallRequest:
                 deliver(message, self._recovery_problem(message, error))
             return
@@ -502,14 +436,6 @@ class EntityActor(SlicedActor):
             return error
         return RecoveryError(f"{self.ref} can't be recovered; see the log for {reference}.")
 
-    def _backing_off(self) -> EntityUnavailableError:
-        seconds = max(0.0, self._retry_at - monotonic())
-        how = "is quarantined" if self._failures >= QUARANTINE_FAILURES else "is backing off"
-        return EntityUnavailableError(
-            f"{self.ref} failed {self._failures} times in a row and {how}; "
-            f"try again in {seconds:.1f} s. The failures are in the log."
-        )
-
     # -- leaving memory --------------------------------------------------------------------
 
     def stop_if_idle(self) -> bool:
@@ -522,7 +448,7 @@ class EntityActor(SlicedActor):
                 not inbox.empty()
                 or self.phase is LOADING
                 or (self._last is not None and not (self._last.done and self._last.error is None))
-                or (self._retry_at and monotonic() < self._retry_at)
+                or (self._failures is not None and self._failures.must_wait())
             )
             if busy:
                 return False
@@ -556,58 +482,8 @@ class EntityActor(SlicedActor):
             self.host.redeliver(envelope)
 
 
-_NOTHING: Any = object()
 _NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True)
 """Stands for the runtime itself, which deletes what has expired."""
-
-
-def _same_call(first: CallRequest, second: CallRequest) -> bool:
-    return (
-        first.handler is second.handler
-        and first.principal == second.principal
-        and first.handler.fingerprint(first.values) == second.handler.fingerprint(second.values)
-    )
-
-
-def _from_receipt(call: CallRequest, receipt: Receipt) -> Answer | BaseException:
-    """The answer that the first use of a key got, if this is the same call."""
-    same = (
-        receipt.handler == call.handler.name
-        and receipt.principal == call.principal
-        and receipt.fingerprint == call.handler.fingerprint(call.values)
-    )
-    if not same:
-        return IdempotencyKeyReusedError(call.ref, receipt.key)
-    return Answer.stored(call.handler, receipt.reply, receipt.sequence_number)
-
-
-def _sort_out(write: PendingWrite, again: list[CallRequest]) -> None:
-    """Decide for each call that waited for a failed write whether it runs again."""
-    error = write.error
-    conflict = isinstance(error, ConcurrentWriteError)
-    if write.duplicate is not None:
-        deliver(write.call, _from_receipt(write.call, write.duplicate))
-    else:
-        _rerun_or_fail(write.call, conflict=conflict, error=error, again=again)
-    for call, _ in write.held or ():
-        if type(call) is CallRequest:
-            _rerun_or_fail(call, conflict=conflict, error=error, again=again)
-        else:
-            deliver(call, _NOTHING)
-
-
-def _rerun_or_fail(
-    call: CallRequest,
-    *,
-    conflict: bool,
-    error: PersistenceError | None,
-    again: list[CallRequest],
-) -> None:
-    call.attempts += 1
-    if conflict and call.attempts <= MAX_ATTEMPTS and call.handler.name:
-        again.append(call)
-    elif error is not None:
-        deliver(call, error)
 
 
 def _run_all(

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from greenroom.errors import GreenroomError
-from greenroom.runtime._entity_actor import Expire
+from greenroom.runtime._control import Expire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
