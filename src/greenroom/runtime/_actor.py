@@ -114,17 +114,22 @@ class Inbox:
         if self._running.acquire(blocking=False):
             self._schedule()
 
-    def put_unscheduled(self, envelope: Envelope) -> bool:
-        """Queue a message; True when the caller must now run a slice itself, with `run_here`."""
-        if self.limit and self._queue.qsize() >= self.limit and self.actor is not None:
-            self.actor.on_overload(envelope)
-        self._queue.put(envelope)
-        return not self.paused and self._running.acquire(blocking=False)
+    def offer(self, envelope: Envelope) -> bool:
+        """Queue a message, or claim an idle actor for it.
 
-    def run_here(self) -> None:
-        """Run the slice that `put_unscheduled` asked for, on this thread."""
-        if self.actor is not None:
-            self.actor.run_slice()
+        True when the actor is the caller's now, who must let it handle this message with
+        `actor.run_slice(envelope)`, on whatever thread; the message has not been queued then.
+
+        Raises:
+            OverloadedError: (from the actor) the mailbox is full.
+        """
+        if self._running.acquire(blocking=False):
+            if not self.paused and self.empty():
+                return True
+            # Others came first.
+            self.unclaim()
+        self.put(envelope)
+        return False
 
     def claim(self) -> bool:
         """Keep the actor from running, if it is idle; end with `unclaim`."""
@@ -147,12 +152,10 @@ class Inbox:
                 first, *rest = self._front
                 self._front = rest or None
                 return first
-        if self.paused:
+        # Only the holder of the flag takes, so what is there now is still there below.
+        if self.paused or self._queue.empty():
             return None
-        try:
-            return self._queue.get_nowait()
-        except Empty:
-            return None
+        return self._queue.get_nowait()
 
     def get(self) -> Envelope:
         """Pykka's protocol: the next message."""
@@ -228,15 +231,22 @@ class SlicedActor(pykka.Actor):
         _log.error("%s failed", self, exc_info=(exception_type, exception_value, traceback))
         self.actor_stopped.set()
 
-    def run_slice(self) -> None:
-        """Work off some messages. Only the holder of the inbox's running flag calls this."""
+    def run_slice(self, first: Envelope | None = None) -> None:
+        """Work off some messages. Only the holder of the inbox's running flag calls this.
+
+        Args:
+            first: A message that was never queued, since the actor was idle (`Inbox.offer`).
+        """
         inbox = self.actor_inbox
         thread = get_ident()
         outer = blocked_threads.get(thread)
         blocked_threads[thread] = "inside a handler"
         running_slices[thread] = monotonic()
         try:
-            self._work_off(inbox)
+            if first is None or self.actor_stopped.is_set():
+                self._work_off(inbox, first)
+            else:
+                self._handle(first)
             self.end_of_slice()
         finally:
             running_slices.pop(thread, None)
@@ -250,7 +260,7 @@ class SlicedActor(pykka.Actor):
             else:
                 inbox.unclaim()
 
-    def _work_off(self, inbox: Inbox) -> None:
+    def _work_off(self, inbox: Inbox, late: Envelope | None) -> None:
         budget = SLICE_MESSAGES
         deadline = 0.0
         while not self.actor_stopped.is_set():
@@ -266,6 +276,8 @@ class SlicedActor(pykka.Actor):
                 deadline = monotonic() + SLICE_SECONDS
             elif monotonic() > deadline:
                 return
+        if late is not None:
+            self.on_dead_letter(late)
         self._drain(inbox)
 
     def _handle(self, envelope: Envelope) -> None:

@@ -13,12 +13,15 @@ import logging
 import threading
 from _thread import get_ident
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from greenroom.runtime._future import blocked_threads
 
 _log = logging.getLogger("greenroom.runtime")
+
+T = TypeVar("T")
 
 Slice = Callable[[], None]
 
@@ -33,7 +36,7 @@ class Dispatcher(Protocol):
         """Run the slice soon. May be called from any thread."""
         ...
 
-    def run_soon(self, run: Slice) -> None:
+    def run_soon(self, run: Callable[[T], None], first: T) -> None:
         """Run the slice soon, or here and now where that stops nobody: in a loop's own turn."""
         ...
 
@@ -69,12 +72,13 @@ class LoopDispatcher:
         else:
             self._loop.call_soon_threadsafe(_fenced, run)
 
-    def run_soon(self, run: Slice) -> None:
+    def run_soon(self, run: Callable[[T], None], first: T) -> None:
         """On the loop's own thread the slice runs at once, which saves a turn of the loop."""
-        if get_ident() == self._thread and get_ident() not in running_slices:
-            _fenced(run)
+        thread = get_ident()
+        if thread == self._thread and thread not in running_slices:
+            run(first)
         else:
-            self.schedule(run)
+            self.schedule(partial(run, first))
 
     def at_end_of_turn(self, run: Slice) -> None:
         """After what the loop has in hand. From another thread: at once."""
@@ -114,9 +118,9 @@ class PoolDispatcher:
         """Run the slice on the next free worker."""
         self._queue.put(run)
 
-    def run_soon(self, run: Slice) -> None:
+    def run_soon(self, run: Callable[[T], None], first: T) -> None:
         """Run the slice on the next free worker."""
-        self._queue.put(run)
+        self._queue.put(partial(run, first))
 
     def at_end_of_turn(self, run: Slice) -> None:
         """A worker has no turns."""

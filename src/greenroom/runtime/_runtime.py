@@ -387,9 +387,9 @@ class Runtime:
         """Hand a call to its instance; the future is answered by the deadline at the latest."""
         future: ReplyFuture[Answer] = ReplyFuture()
         request.reply_to = future
-        inbox = self._directory.find(request.ref).actor_inbox
-        if inbox.put_unscheduled(request):
-            self._dispatcher.run_soon(inbox.run_here)
+        actor = self._directory.find(request.ref)
+        if actor.actor_inbox.offer(request):
+            self._dispatcher.run_soon(actor.run_slice, request)
         if not future.done():
             self._deadlines.watch(request)
         return future
@@ -397,12 +397,12 @@ class Runtime:
     def _call_on_this_thread(self, request: CallRequest) -> Answer:
         future: ReplyFuture[Answer] = ReplyFuture()
         request.reply_to = future
-        inbox = self._directory.find(request.ref).actor_inbox
-        if inbox.put_unscheduled(request):
+        actor = self._directory.find(request.ref)
+        if actor.actor_inbox.offer(request):
             thread = get_ident()
             lent_threads.lend(thread)
             try:
-                inbox.run_here()
+                actor.run_slice(request)
             finally:
                 lent_threads.take_back(thread)
             self._writer.write_here()
