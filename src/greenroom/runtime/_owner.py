@@ -7,7 +7,12 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from greenroom.errors import EntityUnavailableError, GreenroomError, NotOwnerError
+from greenroom.errors import (
+    EntityUnavailableError,
+    GreenroomError,
+    NotOwnerError,
+    RuntimeStoppedError,
+)
 from greenroom.ids import slice_of
 from greenroom.runtime._peers import PeerClients, PeerServer
 
@@ -140,7 +145,11 @@ class OwnerKeeper:
         # A peer that is mistaken about the owner is told so; forwarding on would hide a loop.
         if not self.owns(request.ref):
             raise NotOwnerError(f"{request.ref} is not owned here.")
-        return await self._call_here(request)
+        try:
+            return await self._call_here(request)
+        except RuntimeStoppedError as error:
+            # Nothing was done, and the slice will soon be somebody else's.
+            raise NotOwnerError(f"The owner of {request.ref} is stopping.") from error
 
     async def _address_of(self, slice_: int) -> str:
         known = self._owners.get(slice_)
