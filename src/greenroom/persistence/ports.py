@@ -53,9 +53,7 @@ class Journal(Protocol):
         """The first use of an idempotency key that has not expired."""
         ...
 
-    def records(
-        self, ref: EntityRef, *, after: int = 0, limit: int = 1000
-    ) -> list[StoredRecord]:
+    def records(self, ref: EntityRef, *, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
         """Records of one instance with a sequence number above `after`, in order."""
         ...
 
@@ -80,7 +78,9 @@ class Journal(Protocol):
         """Instances of these slices whose expiry has passed and that are not deleted."""
         ...
 
-    def purge_deleted(self, before: int, *, slices: Sequence[int], limit: int = 100) -> list[EntityRef]:
+    def purge_deleted(
+        self, before: int, *, slices: Sequence[int], limit: int = 100
+    ) -> list[EntityRef]:
         """Remove records and snapshots of instances deleted before a time; returns them.
 
         The head row stays with its sequence number and the next generation, so that a late

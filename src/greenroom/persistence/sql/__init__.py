@@ -45,11 +45,14 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
         PersistenceError: It can't be opened.
     """
     engine = open_engine(settings.database_url)
-    ownership: SqlOwnership
     file = settings.sqlite_file
-    with translated():
-        if file is not None:
-            ownership = SqliteOwnership(engine, file)
-        else:
-            ownership = PostgresOwnership(engine)
-        return SqlStore(engine, ownership, clock)
+    try:
+        with translated():
+            ownership: SqlOwnership = (
+                PostgresOwnership(engine) if file is None else SqliteOwnership(engine, file)
+            )
+            return SqlStore(engine, ownership, clock)
+    except BaseException:
+        # Nobody will close what was opened half.
+        engine.dispose()
+        raise

@@ -44,7 +44,9 @@ class SqlOwnership:
         with translated(), engine.connect() as connection:
             stored = _read_meta(connection, "slices")
         if stored is None:
-            raise SchemaError("The database was not set up for greenroom. Run `greenroom db upgrade`.")
+            raise SchemaError(
+                "The database was not set up for greenroom. Run `greenroom db upgrade`."
+            )
         self._slices = int(stored)
 
     @property
@@ -139,6 +141,16 @@ class SqliteOwnership(SqlOwnership):
         """Take the file and every slice; bump the epoch, so that nobody else's batch goes in."""
         if self._lock is None:
             self._take_lock()
+        try:
+            epoch = self._bump_epoch(address)
+        except BaseException:
+            self._free_lock()
+            raise
+        self._owner_id, self._epoch = self._OWNER, epoch
+        self._owned = frozenset()
+        self._owns_now(frozenset(range(self._slices)))
+
+    def _bump_epoch(self, address: str | None) -> int:
         with translated(), self._engine.begin() as connection:
             known = connection.execute(
                 select(owner.c.epoch).where(owner.c.owner_id == self._OWNER)
@@ -155,9 +167,7 @@ class SqliteOwnership(SqlOwnership):
                     .values(epoch=known + 1, last_batch=0, **values)
                 )
             connection.execute(update(slice_table).values(owner_id=self._OWNER))
-        self._owner_id, self._epoch = self._OWNER, (known or 0) + 1
-        self._owned = frozenset()
-        self._owns_now(frozenset(range(self._slices)))
+        return (known or 0) + 1
 
     def _take_lock(self) -> None:
         try:
@@ -192,6 +202,9 @@ class SqliteOwnership(SqlOwnership):
     def stop(self) -> None:
         """Free the file."""
         self._owns_now(frozenset())
+        self._free_lock()
+
+    def _free_lock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -213,9 +226,7 @@ class PostgresOwnership(SqlOwnership):
         with translated():
             # The lock lives in the session of this connection, and dies with its socket.
             self._alive = self._engine.connect()
-            self._alive.exec_driver_sql(
-                f"SELECT pg_advisory_lock({LOCK_CLASS}, {self._owner_id})"
-            )
+            self._alive.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK_CLASS}, {self._owner_id})")
             self._alive.commit()
             with self._engine.begin() as connection:
                 now = database_now_ms(connection, "postgresql")
@@ -244,7 +255,9 @@ class PostgresOwnership(SqlOwnership):
                 now = database_now_ms(connection, "postgresql")
                 self._renew(connection, now)
                 self._fence_the_dead(connection, now)
-                owners = int(connection.execute(select(func.count()).select_from(owner)).scalar_one())
+                owners = int(
+                    connection.execute(select(func.count()).select_from(owner)).scalar_one()
+                )
                 fair = -(-self._slices // owners)
                 mine = self._mine(connection)
                 if len(mine) < fair:
@@ -362,7 +375,5 @@ def _why(lease: int, now: int) -> str:
 
 
 def _read_meta(connection: Any, name: str) -> str | None:
-    value: str | None = connection.execute(
-        select(meta.c.value).where(meta.c.name == name)
-    ).scalar()
+    value: str | None = connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar()
     return value
