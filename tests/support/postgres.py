@@ -270,4 +270,4 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    print(find_binaries())  # noqa: T201
+    print(find_binaries())
