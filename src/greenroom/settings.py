@@ -11,7 +11,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from greenroom.errors import ConfigurationError
 
-
 _SQLITE = "sqlite:///"
 
 

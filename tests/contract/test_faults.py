@@ -40,7 +40,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("These are my notes, and there are many of them. " * 50)
 
-    with pytest.raises(PersistenceError, match="notes.db.*not a database"):
+    with pytest.raises(PersistenceError, match=r"notes\.db.*not a database"):
         prepare(Settings(database_url=f"sqlite:///{tmp_path}/notes.db"))
 
 
@@ -51,7 +51,7 @@ def test_a_database_that_was_never_set_up_is_told(database_url: str) -> None:
 
 @pytest.mark.postgresql
 def test_an_unreachable_server_is_told_without_its_password(postgres_url: str) -> None:
-    host = postgres_url.split("@")[1].split("/")[0]
+    host = postgres_url.split("@")[1].split("/", maxsplit=1)[0]
     url = f"postgresql+psycopg://someone:secret-word@{host}/no_such_database"
     with pytest.raises(StoreUnavailableError, match="no_such_database") as caught:
         prepare(Settings(database_url=url))

@@ -86,7 +86,7 @@ def test_a_database_ahead_in_another_way_is_refused(database_url: str) -> None:
         "INSERT INTO greenroom_meta (name, value) VALUES ('revision:9999', 'breaking')",
     )
 
-    with pytest.raises(SchemaError, match="9999.*Install the newer"):
+    with pytest.raises(SchemaError, match=r"9999.*Install the newer"):
         migrations.prepare(settings)
     with pytest.raises(SchemaError, match="newer"):
         migrations.upgrade(settings)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from greenroom.persistence import InstanceSummary
     from greenroom.runtime import StoredEvent
 
-Commands = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
+Commands = argparse._SubParsersAction
 
 
 def add_look(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import typing
 from collections.abc import Iterator, Mapping
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 _IMMUTABLE = (
-    int, float, str, bool, bytes, complex, NoneType, Decimal, date, time, timedelta, UUID,
+    int, float, str, bool, bytes, complex, NoneType, Decimal, datetime, date, time, timedelta, UUID,
 )  # fmt: skip
 
 
@@ -121,7 +121,9 @@ def is_shareable(python_type: Any) -> bool:
     return _is_shareable(python_type, ())
 
 
-def _is_shareable(python_type: Any, seen: tuple[Any, ...]) -> bool:
+def _is_shareable(  # noqa: PLR0911 - one line for each form of a type
+    python_type: Any, seen: tuple[Any, ...]
+) -> bool:
     if python_type in seen or python_type is Ellipsis:
         return True
     seen = (*seen, python_type)
@@ -136,9 +138,10 @@ def _is_shareable(python_type: Any, seen: tuple[Any, ...]) -> bool:
         return False
     if issubclass(python_type, enum.Enum) or python_type in _IMMUTABLE:
         return True
-    return all(_is_shareable(one, seen) for one in fields) if (
-        fields := _frozen_fields(python_type)
-    ) is not None else issubclass(python_type, date | time)
+    fields = _frozen_fields(python_type)
+    if fields is None:
+        return False
+    return all(_is_shareable(one, seen) for one in fields)
 
 
 def _frozen_fields(cls: type[Any]) -> list[Any] | None:

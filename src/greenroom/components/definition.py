@@ -59,7 +59,7 @@ def component(
         name: What people call it; the class name by default.
         description: What it is for; the docstring's first paragraph by default.
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - annotations may mention names that are local there
+    frame = sys._getframe(1)
     names = {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
     def mark(cls: C) -> C:
@@ -128,8 +128,9 @@ def new_instance(
     definition: ComponentDefinition, session: EntitySession[Any], dependencies: Mapping[str, Any]
 ) -> Any:
     """An entity object that sees a session, even in its constructor."""
-    made = definition.cls.__new__(definition.cls)
-    made._greenroom = session  # noqa: SLF001 - the one place that ties the two together
+    cls: Any = definition.cls
+    made = cls.__new__(cls)
+    made._greenroom = session
     if not definition.dependencies:
         made.__init__()
         return made
@@ -179,8 +180,7 @@ def _clashes(found: Sequence[ComponentDefinition]) -> list[str]:
         if other is not one:
             problems.append(
                 f"{one.cls.__qualname__} and {other.cls.__qualname__} both have the component id "
-                f"{one.id!r}"
-                + (" (the class was given twice)" if other.cls is one.cls else "")
+                f"{one.id!r}" + (" (the class was given twice)" if other.cls is one.cls else "")
             )
         for stored in one.stored_types:
             known = names.setdefault(stored.name, stored.python_type)
@@ -207,7 +207,7 @@ class _Reader:
     def read(self) -> ComponentDefinition | None:
         if not self._is_component():
             return None
-        assert self._mark is not None  # noqa: S101 - _is_component has looked
+        assert self._mark is not None
         base = next(one for one in _BASES if issubclass(self._cls, one))
         types = self._type_arguments(base)
         handlers = self._handlers()
@@ -240,9 +240,7 @@ class _Reader:
 
     def _is_component(self) -> bool:
         if not isinstance(self._cls, type) or not issubclass(self._cls, _BASES):
-            self._breach(
-                " is not a component; subclass EventSourcedEntity or KeyValueEntity"
-            )
+            self._breach(" is not a component; subclass EventSourcedEntity or KeyValueEntity")
             return False
         mark = vars(self._cls).get(_MARK)
         if not isinstance(mark, ComponentMark):
@@ -370,7 +368,7 @@ class _Reader:
         reply_type = substitute(get_args(effect)[0], known)
         if reply_type is None:
             reply_type = NoneType
-        assert self._mark is not None  # noqa: S101 - read() has looked
+        assert self._mark is not None
         try:
             return HandlerDefinition(
                 component=self._mark.id,
@@ -381,7 +379,7 @@ class _Reader:
                 parameters=parameters,
                 reply_type=reply_type,
             )
-        except Exception as error:  # noqa: BLE001 - pydantic has many ways to refuse a type
+        except Exception as error:
             reason = str(error).splitlines()[0]
             self._breach(f".{name}: pydantic can't use its parameter or reply types: {reason}")
             return None
@@ -409,7 +407,7 @@ class _Reader:
     def _tools(
         self, handlers: Mapping[str, HandlerDefinition], summary: str
     ) -> tuple[ToolDefinition, ...]:
-        assert self._mark is not None  # noqa: S101 - read() has looked
+        assert self._mark is not None
         tools = []
         for name, handler in handlers.items():
             mark = tool_mark(self._cls, name)
@@ -452,7 +450,9 @@ class _Reader:
 def documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
     """Parameter descriptions from the `Args:` section of a docstring (Google style)."""
     text = inspect.getdoc(function) or ""
-    section = re.search(r"^(?:Args|Arguments|Parameters):\n((?:[ \t]+.*\n?|\n)+)", text, re.M)
+    section = re.search(
+        r"^(?:Args|Arguments|Parameters):\n((?:[ \t]+.*\n?|\n)+)", text, re.MULTILINE
+    )
     if section is None:
         return {}
     found: dict[str, str] = {}
@@ -460,7 +460,7 @@ def documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
     for line in section.group(1).splitlines():
         start = re.match(r"\s{2,8}(\w+)(?:\s*\([^)]*\))?:\s*(.*)", line)
         indent = len(line) - len(line.lstrip())
-        if start is not None and indent <= 4:  # noqa: PLR2004 - deeper lines go on
+        if start is not None and indent <= 4:
             name = start.group(1)
             found[name] = start.group(2).strip()
         elif name is not None and line.strip():

@@ -107,9 +107,7 @@ class Persisted(Generic[S]):
 
     def then_reply(self, reply: Callable[[S], R]) -> Effect[R]:
         """Answer with a function of the new state. It must be pure: it runs before the commit."""
-        return PersistEvents(
-            self._events, self._delete, self._expire_after, self._then_run, reply
-        )
+        return PersistEvents(self._events, self._delete, self._expire_after, self._then_run, reply)
 
 
 class Updated(Generic[S]):
@@ -160,9 +158,7 @@ class EventSourcedEffects(EntityEffects, Generic[S, E]):
 
     __slots__ = ()
 
-    def persist(
-        self, event: E | WithMetadata[E], /, *more: E | WithMetadata[E]
-    ) -> Persisted[S]:
+    def persist(self, event: E | WithMetadata[E], /, *more: E | WithMetadata[E]) -> Persisted[S]:
         """Store one event or several, all or none."""
         return Persisted((event, *more))
 

@@ -38,7 +38,7 @@ class Component:
             only: Method names to offer; all of them by default.
             exclude: Method names not to offer.
         """
-        from greenroom.components.tools import ToolSet  # noqa: PLC0415 - tools know components
+        from greenroom.components.tools import ToolSet
 
         return ToolSet(cls, bind=bind, only=only, exclude=exclude)
 

@@ -71,6 +71,7 @@ def function_tool(
     """Let models call this handler, through agents and over MCP.
 
     Args:
+        fn: The handler, when used without parentheses.
         name: The tool's whole name; by default `<component id>_<method>`.
         description: What it does, for the model; by default the docstring's first paragraph.
         id_param: The name of the parameter that takes the instance id.

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NotRequired, get_args, get_origin
 from uuid import UUID
 
 import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import Field, FieldInfo
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from greenroom.components._hints import is_shareable, union_members
 from greenroom.errors import InvalidArgumentsError
@@ -60,7 +60,7 @@ class HandlerDefinition:
         "reply_type",
     )
 
-    def __init__(  # noqa: PLR0913 - everything that was read from one function
+    def __init__(
         self,
         *,
         component: str,
@@ -177,9 +177,7 @@ class HandlerDefinition:
         )
 
     def _without_absent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        absent = {
-            one.name for one in self.parameters if not one.required and one.default is None
-        }
+        absent = {one.name for one in self.parameters if not one.required and one.default is None}
         return {
             name: value
             for name, value in arguments.items()
@@ -230,7 +228,7 @@ class HandlerDefinition:
 
     @property
     def reply_adapter(self) -> TypeAdapter[Any]:
-        """pydantic's view of the reply type."""
+        """Pydantic's view of the reply type."""
         return self._reply
 
 
@@ -278,10 +276,9 @@ def _described(annotation: Any, documented: str | None) -> tuple[Any, str | None
 
 
 def _typed_dict(name: str, parameters: tuple[Parameter, ...]) -> Any:
-    fields = {
-        one.name: one.type if one.required else NotRequired[one.type] for one in parameters
-    }
-    made = TypedDict(f"{name}_arguments", fields)  # type: ignore[operator]
+    fields = {one.name: one.type if one.required else NotRequired[one.type] for one in parameters}
+    make: Any = TypedDict  # a type checker only knows it with a literal name
+    made = make(f"{name}_arguments", fields)
     made.__pydantic_config__ = ConfigDict(extra="forbid")
     return made
 

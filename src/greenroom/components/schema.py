@@ -112,7 +112,7 @@ def _is_nullable(reply_type: Any, name: str) -> bool:
 def _jsonable(default: Any, python_type: Any) -> Any:
     try:
         return TypeAdapter(python_type).dump_python(default, mode="json")
-    except Exception:  # noqa: BLE001 - a default that its own type can't express
+    except Exception:
         return to_jsonable_python(default, fallback=str)
 
 

@@ -78,10 +78,11 @@ class ToolDefinition:
             if instance is None:
                 problems.append(f"{self.id_parameter}: is required")
         else:
-            instance = self.bind(context) if callable(self.bind) else self.bind
+            bind = self.bind
+            instance = bind(context) if callable(bind) else bind
         if not problems:
             try:
-                entity_ref(self.handler.component, instance)  # type: ignore[arg-type]
+                entity_ref(self.handler.component, instance)
             except InvalidIdError as error:
                 problems.append(f"{self.id_parameter or 'instance id'}: {error}")
         try:
@@ -184,8 +185,8 @@ def resolve_tools(
 def _tools_of(
     entry: object, definitions: Mapping[type[Any], ComponentDefinition]
 ) -> tuple[list[ToolDefinition], list[str]]:
-    chosen = entry if isinstance(entry, ToolSet) else ToolSet(entry) if _is_class(entry) else None
-    if chosen is None:
+    chosen = ToolSet(entry) if isinstance(entry, type) else entry
+    if not isinstance(chosen, ToolSet):
         return [], [f"{entry!r} gives no tools; name a component class, or its tools(...)"]
     name = getattr(chosen.component, "__name__", repr(chosen.component))
     definition = definitions.get(chosen.component)
@@ -219,10 +220,6 @@ def _bound(tool: ToolDefinition, bind: Bind) -> ToolDefinition:
         id_parameter=None,
         input_schema=input_schema(tool.handler, id_parameter=None, id_text=""),
     )
-
-
-def _is_class(entry: object) -> bool:
-    return isinstance(entry, type)
 
 
 def render(tool: ToolDefinition, reply: bytes) -> ToolResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -77,9 +77,7 @@ def migrates(cls: type[Any], *, from_version: int) -> Callable[[M], M]:
             message = f"@migrates({cls.__qualname__}): the class has no @type_name"
             raise TypeError(message)
         if from_version in found.migrations:
-            found.problems.append(
-                f"{cls.__qualname__}: two migrations from version {from_version}"
-            )
+            found.problems.append(f"{cls.__qualname__}: two migrations from version {from_version}")
         if not 1 <= from_version < found.version:
             found.problems.append(
                 f"{cls.__qualname__}: a migration from version {from_version} does not lead to "
@@ -103,7 +101,7 @@ def missing_migrations(mark: TypeMark) -> list[int]:
     return [version for version in range(1, mark.version) if version not in mark.migrations]
 
 
-def built_in_name(python_type: Any) -> str | None:
+def built_in_name(python_type: Any) -> str | None:  # noqa: PLR0911 - one line per kind
     """The name of a scalar, or of a container of types that have names; None for the others."""
     if python_type in _SCALARS:
         return _SCALARS[python_type]
@@ -116,7 +114,7 @@ def built_in_name(python_type: Any) -> str | None:
     if origin is Annotated:
         return built_in_name(get_args(python_type)[0])
     if origin in (Union, UnionType):
-        return _joined("|", [arg for arg in get_args(python_type)])
+        return _joined("|", get_args(python_type))
     if origin in _CONTAINERS:
         arguments = [arg for arg in get_args(python_type) if arg is not Ellipsis]
         inner = _joined(",", arguments)
@@ -124,6 +122,6 @@ def built_in_name(python_type: Any) -> str | None:
     return None
 
 
-def _joined(separator: str, types: list[Any]) -> str | None:
+def _joined(separator: str, types: Sequence[Any]) -> str | None:
     names = [built_in_name(one) for one in types]
     return None if None in names else separator.join(name for name in names if name)

@@ -77,7 +77,7 @@ class ToolCaller:
                 )
             )
             result = render(tool, answer.json)
-        except Exception as error:  # noqa: BLE001 - what a caller sees of it is decided here
+        except Exception as error:
             return _failed(tool.name, error, context.correlation_id)
         return ToolOutcome(False, result.text, result.structured)
 

@@ -146,7 +146,7 @@ class Dispatcher:
             # Until its revision is known, what is wrong with a message is its form.
             status = 400 if revision is None else revision.statuses.get(error.code, 200)
             return status, failure(id_, error)
-        except Exception:  # noqa: BLE001 - a bug, whose text must not go out
+        except Exception:
             return 500, failure(id_, _unexpected())
         return 200, response(id_, result)
 

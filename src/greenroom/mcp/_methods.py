@@ -98,11 +98,11 @@ class Methods:
         spoken = NEWEST_LEGACY if revision is None or revision.modern else revision
         return dump({"protocolVersion": spoken.version, **self._introduction})
 
-    async def ping(self, request: McpRequest) -> bytes:
+    async def ping(self, _request: McpRequest) -> bytes:
         """Nothing, to show that somebody is there."""
         return b"{}"
 
-    async def discover(self, request: McpRequest) -> bytes:
+    async def discover(self, _request: McpRequest) -> bytes:
         """What this server is and can do."""
         return self._discovery
 

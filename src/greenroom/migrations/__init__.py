@@ -118,7 +118,7 @@ class _State:
 def _state(engine: Engine) -> _State:
     scripts = ScriptDirectory.from_config(_config())
     head = scripts.get_current_head()
-    assert head is not None  # noqa: S101 - the package ships at least one revision
+    assert head is not None
     known = frozenset(script.revision for script in scripts.walk_revisions())
     with translated(), engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})

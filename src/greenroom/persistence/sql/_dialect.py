@@ -55,12 +55,12 @@ class _Statements:
     def __init__(self, dialect: Any) -> None:
         def compiled(statement: Any, order: Sequence[str]) -> str:
             done = statement.compile(dialect=dialect)
-            assert tuple(done.positiontup) == tuple(order), (done.positiontup, order)  # noqa: S101
+            assert tuple(done.positiontup) == tuple(order), (done.positiontup, order)
             return str(done)
 
         def inserting(table: Table) -> str:
             names = [column.name for column in table.columns]
-            values = {name: bindparam(name) for name in names}
+            values: dict[str, Any] = {name: bindparam(name) for name in names}
             return compiled(insert(table).values(values), names)
 
         self.record = inserting(journal)
@@ -148,7 +148,8 @@ class PostgresWriter:
     """Writes a whole batch in one pipeline, so that it costs two round trips."""
 
     def __init__(self, engine: Engine) -> None:
-        self._sql = _Statements(postgresql.dialect(paramstyle="format"))
+        dialect: Any = postgresql.dialect
+        self._sql = _Statements(dialect(paramstyle="format"))
         self._engine = engine
         self._checked_out: Any = None
         self._raw: Any = None

@@ -183,7 +183,7 @@ class SqlJournal(Purges):
     def _roll_back(self) -> None:
         try:
             self._writer.rollback()
-        except Exception:  # noqa: BLE001 - the first error is the one that counts
+        except Exception:
             self._reconnect()
 
     def _reconnect(self) -> None:
@@ -434,7 +434,7 @@ class _Plan:
                 )
             )
 
-    def _add_record(  # noqa: PLR0913 - one row has so many sources
+    def _add_record(
         self,
         record: NewRecord,
         head: Head,

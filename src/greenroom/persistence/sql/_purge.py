@@ -45,10 +45,10 @@ class Purges:
         with translated(), self._engine.begin() as connection:
             rows = connection.execute(query).all()
             for row in rows:
-                self._purge_instance(connection, row[0], before)
+                self._purge_instance(connection, row[0])
         return [EntityRef(row[1], row[2]) for row in rows]
 
-    def _purge_instance(self, connection: Any, instance_id: int, before: int) -> None:
+    def _purge_instance(self, connection: Any, instance_id: int) -> None:
         mine = journal.c.instance_id == instance_id
         ids = select(journal.c.record_id).where(mine)
         connection.execute(delete(blob).where(blob.c.record_id.in_(ids)))
