@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+HERE = "|".join(re.escape(str(folder)) for folder in (ROOT, Path.home()) if len(folder.parts) > 2)
 FORBIDDEN = re.compile(
-    r"(?<![\w.])/(?:root|work)/|pypi\.org|pythonhosted|npmjs|deb\.debian\.org|bash_jobs"
+    # Someone's home, and where this checkout happens to be.
+    r"(?<![\w.])/(?:root|home/\w+|Users/\w+)/"
+    rf"|(?<![\w.])(?:{HERE or '(?!)'})(?!\w)"
+    # Registries and their mirrors, by host or by option.
+    r"|[\w-]*(?:pypi|pythonhosted|npmjs|crates)[\w-]*\.(?:org|com|io|dev|net)\b"
+    r"|//(?:registry|index|mirror|proxy|deb)\."
+    r"|--(?:extra-)?index-url|--find-links|--trusted-host",
 )
 
 
