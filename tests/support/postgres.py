@@ -6,7 +6,7 @@ ends with the process that started it, however that one ends.
 """
 
 import contextlib
-import ctypes
+import fcntl
 import importlib.util
 import os
 import re
@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,7 +27,27 @@ START_SECONDS = 30.0
 ATTEMPTS = 3
 NOBODY = 65534
 """The uid and gid of `nobody`, as whom the server runs under root: it refuses to be root."""
-_PR_SET_PDEATHSIG = 1
+_PREFIX = "greenroom-pg-"
+_LOCK = "in-use"
+_LAUNCHER = """
+import ctypes, os, signal, sys
+# Loaded before the change of user: the server's user may be unable to read this Python.
+prctl = getattr(ctypes.CDLL(None), "prctl", None)
+parent, uid, *command = sys.argv[1:]
+if int(uid):
+    os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))
+if prctl is not None:
+    PR_SET_PDEATHSIG = 1  # a change of user undoes it, so it comes after that
+    prctl(PR_SET_PDEATHSIG, int(signal.SIGINT))
+if os.getppid() != int(parent):
+    sys.exit("Its parent is gone.")
+os.execv(command[0], command)
+"""
+"""Becomes the server, which then shuts down when its parent ends.
+
+A program of its own and not `preexec_fn`, which is unsafe beside threads; Python 3.12 warns of it.
+Where there is no prctl (not Linux), the server outlives a killed test run.
+"""
 
 
 class NoPostgresError(RuntimeError):
@@ -40,6 +61,7 @@ class PostgresServer:
     port: int
     url: str
     binaries: Path
+    home: Path
     pid: int
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -120,7 +142,11 @@ def postgres_server() -> Iterator[PostgresServer]:
         NoPostgresError: There is none to be started.
     """
     binaries = find_binaries()
-    with tempfile.TemporaryDirectory(prefix="greenroom-pg-", dir=_place()) as folder:
+    _sweep()
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_place()) as folder,
+        _in_use(folder) as lock,
+    ):
         home = Path(folder)
         # The server's user must be able to go through it; only this folder's mode is changed.
         home.chmod(0o755)
@@ -128,12 +154,32 @@ def postgres_server() -> Iterator[PostgresServer]:
         binaries = _readable(binaries, home, as_user)
         data = home / "data"
         _initialise(binaries, data, as_user)
-        process, port = _start_on_a_free_port(binaries, data, home, as_user)
+        process, port = _start_on_a_free_port(binaries, data, home, lock, as_user)
         try:
             url = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
-            yield PostgresServer(port, url, binaries, process.pid)
+            yield PostgresServer(port, url, binaries, home, process.pid)
         finally:
             _stop(process)
+
+
+@contextlib.contextmanager
+def _in_use(folder: str) -> Iterator[int]:
+    """Hold a lock for as long as this process or the server lives, however they end."""
+    fresh = Path(folder) / "fresh"
+    with fresh.open("w") as file:
+        # Named only once it is held, so that nobody sees it free before that.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fresh.rename(fresh.with_name(_LOCK))
+        yield file.fileno()
+
+
+def _sweep() -> None:
+    """Remove the folders of servers whose tests were killed."""
+    for lock in Path(_place()).glob(f"{_PREFIX}*/{_LOCK}"):
+        # Somebody else's, gone in between, or in use: not ours to remove.
+        with contextlib.suppress(OSError), lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 def _place() -> str:
@@ -186,13 +232,13 @@ def _initialise(binaries: Path, data: Path, as_user: dict[str, Any]) -> None:
 
 
 def _start_on_a_free_port(
-    binaries: Path, data: Path, home: Path, as_user: dict[str, Any]
+    binaries: Path, data: Path, home: Path, lock: int, as_user: dict[str, Any]
 ) -> "tuple[subprocess.Popen[bytes], int]":
     for _attempt in range(ATTEMPTS):
         port = _free_port()
-        process = _start(binaries, data, home, port, as_user)
+        process = _start(binaries, data, home, port, lock, as_user)
         try:
-            if _becomes_ready(process, port):
+            if _becomes_ready(process, data):
                 return process, port
         except BaseException:
             _stop(process)
@@ -203,7 +249,7 @@ def _start_on_a_free_port(
 
 
 def _start(
-    binaries: Path, data: Path, home: Path, port: int, as_user: dict[str, Any]
+    binaries: Path, data: Path, home: Path, port: int, lock: int, as_user: dict[str, Any]
 ) -> "subprocess.Popen[bytes]":
     settings = {
         "listen_addresses": "127.0.0.1",
@@ -213,42 +259,36 @@ def _start(
         "log_min_messages": "fatal",
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    # Where there is no prctl (not Linux), the server outlives a killed test run.
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-
-    def end_with_parent() -> None:
-        if prctl is not None:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-
+    server = [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *options]
+    uid = str(as_user.get("user", 0))
     with (home / "log").open("wb") as log:
         return subprocess.Popen(
-            [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *options],
+            [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), uid, *server],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd="/",
             # Control-C is for the tests, which then end the server themselves.
             start_new_session=True,
-            # One call of the C library between fork and exec, before any thread exists there.
-            # It comes after the change of user, which would undo it.
-            preexec_fn=end_with_parent,  # noqa: PLW1509
-            **as_user,
+            # The server holds the lock too: its folder stays for as long as it runs.
+            pass_fds=(lock,),
         )
 
 
-def _becomes_ready(process: "subprocess.Popen[bytes]", port: int) -> bool:
-    """Whether it takes connections; False if it ended first."""
-    import psycopg
+def _becomes_ready(process: "subprocess.Popen[bytes]", data: Path) -> bool:
+    """Whether it takes connections; False if it ended first.
 
+    It says so in a file of its own: on its port, another server might answer.
+    """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             return False
-        with contextlib.suppress(psycopg.OperationalError):
-            psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres").close()
-            # Someone else's server may have answered, if ours lost the port to it.
-            return process.poll() is None
-        time.sleep(0.05)
+        with contextlib.suppress(OSError):
+            lines = (data / "postmaster.pid").read_text().split()
+            if lines and lines[0] == str(process.pid) and lines[-1] == "ready":
+                return True
+        time.sleep(0.02)
     raise NoPostgresError(f"PostgreSQL was not ready within {START_SECONDS:g} s")
 
 
