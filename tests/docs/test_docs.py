@@ -47,3 +47,13 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             if "://" not in target and not (page.parent / target).exists():
                 missing.append(f"{page.relative_to(ROOT)}: {target}")
     assert missing == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    """A promise is shown by a test, or it is not a promise."""
+    missing = []
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for named in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text()):
+            if not (ROOT / named).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {named}")
+    assert missing == []
