@@ -55,6 +55,7 @@ def test_it_is_as_durable_as_in_production(postgres_server: PostgresServer) -> N
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             row = connection.execute(f"SHOW {setting}").fetchone()
             assert row == ("on",), setting
+        assert connection.execute("SHOW server_encoding").fetchone() == ("UTF8",)
 
 
 def _is_alive(pid: int) -> bool:
