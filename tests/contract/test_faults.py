@@ -203,7 +203,7 @@ def test_an_outcome_that_nobody_can_tell_is_reported_as_unknown(
     journal: Any = store.journal
     journal._writer = BreakingWriter(journal._writer, postgres_url, store, after=True)
 
-    def out_of_reach() -> int:
+    def out_of_reach(_fence: object) -> None:
         raise StoreUnavailableError("no route to host")
 
     monkeypatch.setattr(store.ownership, "bump_own_epoch", out_of_reach)

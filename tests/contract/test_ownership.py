@@ -96,7 +96,7 @@ def test_an_owner_of_before_can_write_nothing(sqlite_url: str) -> None:
     """Should the lock have failed, the epoch still holds."""
     with open_journal(sqlite_url) as (old, _):
         commit_ok(old, CART, fresh(), a_write(an_event()))
-        old.ownership._lock.close()  # type: ignore[attr-defined]  # as if it had never been taken
+        old.ownership._lock.free()  # type: ignore[attr-defined]  # as if it had never been taken
         with open_journal(sqlite_url), pytest.raises(NotOwnerError):
             commit_one(old, CART, old.journal.load(CART).head, a_write(an_event("zombie")))
         assert len(old.journal.records(CART)) == 1

@@ -28,13 +28,27 @@ class StoredType:
 
 
 class _Entry:
-    __slots__ = ("adapter", "stored", "to_json", "validate_json")
+    __slots__ = ("_validate_json", "adapter", "stored", "to_json")
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
         self.adapter: TypeAdapter[Any] = TypeAdapter(stored.python_type)
         self.to_json = self.adapter.serializer.to_json
-        self.validate_json = self.adapter.validator.validate_json
+        self._validate_json = self.adapter.validator.validate_json
+
+    def read(self, payload: bytes) -> Any:
+        """The value of stored JSON, under field names or aliases."""
+        return self._validate_json(payload, by_alias=True, by_name=True)
+
+    def check(self, value: Any, payload: bytes) -> None:
+        """Raises `ValueError` for what can be written but not be read again."""
+        try:
+            self.read(payload)
+        except ValidationError as error:
+            raise ValueError(
+                f"{type(value).__qualname__} can't be stored: {_first(error)} (a NaN or infinite "
+                "number?)"
+            ) from error
 
 
 class Codec:
@@ -70,7 +84,13 @@ class Codec:
             )
             raise TypeError(message)
         stored = entry.stored
-        return Encoded(stored.name, stored.version, entry.to_json(value, warnings="error"))
+        # By field names, whatever aliases there are for the outside; computed fields left out.
+        payload = entry.to_json(value, by_alias=False, round_trip=True, warnings="error")
+        if b"null" in payload:
+            # JSON has no NaN and no infinity; pydantic writes null, which is no float. What
+            # could not be read again must not be written.
+            entry.check(value, payload)
+        return Encoded(stored.name, stored.version, payload)
 
     def decode(self, encoded: Encoded) -> Any:
         """The value of a stored form, upcast from older versions.
@@ -87,8 +107,8 @@ class Codec:
             )
         try:
             if encoded.version == entry.stored.version:
-                return entry.validate_json(encoded.payload)
-            return entry.validate_json(self._upcast(entry.stored, encoded))
+                return entry.read(encoded.payload)
+            return entry.read(self._upcast(entry.stored, encoded))
         except ValidationError as error:
             raise UnreadableRecordError(
                 f"type {encoded.type_name!r} version {encoded.version} does not have the shape "

@@ -93,7 +93,7 @@ class Journal(Protocol):
         ...
 
     def purge_states(self, before: int, *, slices: Sequence[int], limit: int = 1000) -> int:
-        """Remove states written before a time and since replaced; returns how many."""
+        """Remove states that were replaced before a time; returns how many."""
         ...
 
 

@@ -35,6 +35,8 @@ metadata = MetaData(
 
 # SQLite makes only an INTEGER PRIMARY KEY the key of the table itself.
 _Key = BigInteger().with_variant(Integer, "sqlite")
+# Compared byte by byte on both databases: quicker than a language's order, and the same.
+_Id = Text().with_variant(Text(collation="C"), "postgresql")
 
 meta = Table(
     "greenroom_meta",
@@ -61,14 +63,17 @@ slice_table = Table(
     metadata,
     Column("slice", Integer, primary_key=True, autoincrement=False),
     Column("owner_id", BigInteger),
+    # The highest slice_seq whose record was removed. The next one is counted from this or from
+    # the last record, so that no number is given twice: a reader would miss the second.
+    Column("purged_to", BigInteger, nullable=False, server_default="0"),
 )
 
 instance = Table(
     "greenroom_instance",
     metadata,
     Column("instance_id", _Key, primary_key=True, autoincrement=False),
-    Column("component", Text, nullable=False),
-    Column("instance", Text, nullable=False),
+    Column("component", _Id, nullable=False),
+    Column("instance", _Id, nullable=False),
     Column("kind", Text, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("sequence_number", BigInteger, nullable=False),
@@ -106,7 +111,7 @@ journal = Table(
     Column("payload", Text),
     Column("metadata", Text),
     Column("written_at", BigInteger, nullable=False),
-    Column("idempotency_key", Text),
+    Column("idempotency_key", _Id),
     Column("handler", Text),
     Column("principal", Text),
     Column("fingerprint", Text),
@@ -120,6 +125,13 @@ Index(
     journal.c.instance_id,
     journal.c.idempotency_key,
     unique=True,
+    sqlite_where=_keyed,
+    postgresql_where=_keyed,
+)
+# Receipts expire about in the order they were written, so this index grows at its right edge.
+Index(
+    "ix_greenroom_journal_receipt_expires_at",
+    journal.c.receipt_expires_at,
     sqlite_where=_keyed,
     postgresql_where=_keyed,
 )

@@ -16,6 +16,10 @@ def _key() -> sa.types.TypeEngine[int]:
     return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
+def _id() -> sa.types.TypeEngine[str]:
+    return sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
 def upgrade() -> None:
     """Create the first tables."""
     meta = op.create_table(
@@ -38,13 +42,14 @@ def upgrade() -> None:
         "greenroom_slice",
         sa.Column("slice", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("owner_id", sa.BigInteger()),
+        sa.Column("purged_to", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("slice", name="pk_greenroom_slice"),
     )
     op.create_table(
         "greenroom_instance",
         sa.Column("instance_id", _key(), autoincrement=False, nullable=False),
-        sa.Column("component", sa.Text(), nullable=False),
-        sa.Column("instance", sa.Text(), nullable=False),
+        sa.Column("component", _id(), nullable=False),
+        sa.Column("instance", _id(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("sequence_number", sa.BigInteger(), nullable=False),
@@ -77,7 +82,7 @@ def upgrade() -> None:
         sa.Column("payload", sa.Text()),
         sa.Column("metadata", sa.Text()),
         sa.Column("written_at", sa.BigInteger(), nullable=False),
-        sa.Column("idempotency_key", sa.Text()),
+        sa.Column("idempotency_key", _id()),
         sa.Column("handler", sa.Text()),
         sa.Column("principal", sa.Text()),
         sa.Column("fingerprint", sa.Text()),
@@ -96,6 +101,13 @@ def upgrade() -> None:
         "greenroom_journal",
         ["instance_id", "idempotency_key"],
         unique=True,
+        sqlite_where=keyed,
+        postgresql_where=keyed,
+    )
+    op.create_index(
+        "ix_greenroom_journal_receipt_expires_at",
+        "greenroom_journal",
+        ["receipt_expires_at"],
         sqlite_where=keyed,
         postgresql_where=keyed,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from greenroom.persistence.sql._engine import open_engine, switch_to_wal
+from greenroom.persistence.sql._engine import immediately, open_engine, switch_to_wal
 from greenroom.persistence.sql._journal import SqlJournal
-from greenroom.persistence.sql._ownership import PostgresOwnership, SqliteOwnership, SqlOwnership
+from greenroom.persistence.sql._ownership import SqlOwnership
+from greenroom.persistence.sql._postgres_ownership import PostgresOwnership
+from greenroom.persistence.sql._sqlite_ownership import FileLock, SqliteOwnership
 from greenroom.persistence.sql._translate import translate, translated
 
 if TYPE_CHECKING:
@@ -15,7 +17,16 @@ if TYPE_CHECKING:
     from greenroom.clock import Clock
     from greenroom.settings import Settings
 
-__all__ = ["SqlStore", "open_engine", "open_store", "switch_to_wal", "translate", "translated"]
+__all__ = [
+    "FileLock",
+    "SqlStore",
+    "immediately",
+    "open_engine",
+    "open_store",
+    "switch_to_wal",
+    "translate",
+    "translated",
+]
 
 
 class SqlStore:
@@ -34,6 +45,7 @@ class SqlStore:
     def close(self) -> None:
         """Close every connection and release the file."""
         self.journal.close()
+        self.ownership.close()
         self._engine.dispose()
 
 

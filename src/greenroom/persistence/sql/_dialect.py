@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import Engine, Table, bindparam, insert, update
+from sqlalchemy import (
+    Engine,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    null,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from greenroom.persistence.records import RecordKind
 from greenroom.persistence.tables import blob, instance, journal, owner, snapshot
 
 Row = tuple[Any, ...]
 
-RECORD_COLUMNS = tuple(column.name for column in journal.columns)
-HEAD_COLUMNS = tuple(column.name for column in instance.columns)
+RECEIPT_COLUMNS = (
+    "idempotency_key",
+    "handler",
+    "principal",
+    "fingerprint",
+    "reply",
+    "receipt_expires_at",
+)
+"""The columns of a record that remember the idempotency key of its command."""
 SNAPSHOT_COLUMNS = tuple(column.name for column in snapshot.columns)
 
 
@@ -30,7 +46,7 @@ class BatchRows:
     number, generation."""
     snapshots: list[Row] = field(default_factory=list)
     blobs: list[Row] = field(default_factory=list)
-    freed_keys: list[Row] = field(default_factory=list)
+    expired: list[Row] = field(default_factory=list)
     """record_id of receipts that have expired and whose key comes again."""
 
 
@@ -43,6 +59,7 @@ class Writer(Protocol):
 
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
+    def reconnect(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -90,12 +107,11 @@ class _Statements:
             .where(owner.c.owner_id == bindparam("me"), owner.c.epoch == bindparam("held")),
             ("batch", "me", "held"),
         )
-        self.free = compiled(
-            update(journal)
-            .values(idempotency_key=None)
-            .where(journal.c.record_id == bindparam("id")),
-            ("idempotency_key", "id"),
-        )
+        expired = journal.c.record_id == bindparam("id")
+        alone = journal.c.kind == literal_column(f"'{RecordKind.RECEIPT.value}'")
+        self.drop_receipt = compiled(delete(journal).where(expired, alone), ("id",))
+        nothing = {name: null() for name in RECEIPT_COLUMNS}
+        self.clear_receipt = compiled(update(journal).values(nothing).where(expired), ("id",))
 
 
 class SqliteWriter:
@@ -108,12 +124,15 @@ class SqliteWriter:
 
     def write(self, fence: Row, rows: BatchRows) -> tuple[bool, bool]:
         raw, sql = self._raw, self._sql
+        # Left open by a KeyboardInterrupt or the like.
+        self.rollback()
         # IMMEDIATE takes the write lock now; a deferred one could fail in the middle.
         raw.execute("BEGIN IMMEDIATE")
         if raw.execute(sql.fence, fence).rowcount != 1:
             return False, True
-        if rows.freed_keys:
-            raw.executemany(sql.free, rows.freed_keys)
+        if rows.expired:
+            raw.executemany(sql.drop_receipt, rows.expired)
+            raw.executemany(sql.clear_receipt, rows.expired)
         if rows.new_heads:
             raw.executemany(sql.head, rows.new_heads)
         moved = len(rows.moved_heads)
@@ -140,6 +159,9 @@ class SqliteWriter:
         if self._raw.in_transaction:
             self._raw.execute("ROLLBACK")
 
+    def reconnect(self) -> None:
+        """A file has no connection that breaks."""
+
     def close(self) -> None:
         self._checked_out.close()
 
@@ -162,8 +184,9 @@ class PostgresWriter:
         with raw.cursor() as fenced, raw.cursor() as heads, raw.cursor() as cursor:
             with raw.pipeline():
                 fenced.execute(sql.fence, fence)
-                if rows.freed_keys:
-                    cursor.executemany(sql.free, rows.freed_keys)
+                if rows.expired:
+                    cursor.executemany(sql.drop_receipt, rows.expired)
+                    cursor.executemany(sql.clear_receipt, rows.expired)
                 if rows.new_heads:
                     cursor.executemany(sql.head, rows.new_heads)
                 if rows.moved_heads:
@@ -203,9 +226,7 @@ def writer_for(engine: Engine) -> Writer:
     return SqliteWriter(engine) if engine.dialect.name == "sqlite" else PostgresWriter(engine)
 
 
-def database_now_ms(connection: Any, dialect: str) -> int:
+def postgres_now_ms(connection: Any) -> int:
     """The database's own clock, by which leases are judged (one machine's clock is nobody's)."""
-    if dialect == "sqlite":
-        return time.time_ns() // 1_000_000
     sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     return int(connection.exec_driver_sql(sql).scalar_one())

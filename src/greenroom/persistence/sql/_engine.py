@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
@@ -15,6 +17,20 @@ from greenroom.errors import ConfigurationError
 BUSY_SECONDS = 5
 """How long a SQLite connection waits for a lock that another one holds."""
 READERS = 8
+IDLE_MS = 5_000
+"""PostgreSQL ends a session that does nothing for so long inside a transaction.
+
+A process that was frozen, or whose machine is gone, would otherwise hold its locks for ever.
+"""
+PG_ARGUMENTS: dict[str, Any] = {
+    "application_name": "greenroom",
+    "connect_timeout": 5,
+    # A machine that is gone says nothing; so it is asked.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 BEGIN = "greenroom_begin"
 """Execution option: how a transaction begins on SQLite (`BEGIN IMMEDIATE` locks at once)."""
 
@@ -29,13 +45,28 @@ def open_engine(url: str) -> Engine:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
             return _sqlite(url)
-        return create_engine(url, pool_size=READERS, max_overflow=READERS, pool_pre_ping=True)
+        return _postgres(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"GREENROOM_DATABASE_URL can't be used: {error}") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "PostgreSQL needs its driver: pip install 'greenroom[postgresql]'."
         ) from error
+
+
+def _postgres(url: URL) -> Engine:
+    # What the URL says counts.
+    arguments = {name: value for name, value in PG_ARGUMENTS.items() if name not in url.query}
+    options = url.query.get("options", "")
+    idle = f"-c idle_in_transaction_session_timeout={IDLE_MS}"
+    arguments["options"] = f"{idle} {options if isinstance(options, str) else ' '.join(options)}"
+    return create_engine(
+        url,
+        pool_size=READERS,
+        max_overflow=READERS,
+        pool_pre_ping=True,
+        connect_args=arguments,
+    )
 
 
 def _sqlite(url: str) -> Engine:
@@ -65,6 +96,25 @@ def _sqlite(url: str) -> Engine:
         connection.exec_driver_sql(how)
 
     return engine
+
+
+@contextmanager
+def immediately(engine: Engine) -> Iterator[Connection]:
+    """A transaction that will write.
+
+    On SQLite it takes the write lock now. One that began by reading can't wait for the lock: it
+    fails at once if another one has written meanwhile.
+    """
+    options = {BEGIN: "BEGIN IMMEDIATE"}
+    with engine.connect().execution_options(**options) as connection, connection.begin():
+        yield connection
+
+
+def for_reading(engine: Engine) -> Engine:
+    """The same connections, in transactions that see the database at one moment."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def switch_to_wal(engine: Engine) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from greenroom.errors import (
     PersistenceError,
@@ -33,6 +34,7 @@ _SQLITE = (
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _POSTGRESQL = (
     ("25006", StoreReadOnlyError),
+    ("25P03", StoreUnavailableError),
     ("53100", StoreFullError),
     ("53", StoreUnavailableError),
     ("08", StoreUnavailableError),
@@ -59,13 +61,19 @@ def is_integrity_violation(error: BaseException) -> bool:
     return type(error).__name__ in ("IntegrityError", "UniqueViolation")
 
 
+def is_lock_timeout(error: BaseException) -> bool:
+    """Whether another transaction held a lock for longer than one wanted to wait."""
+    return getattr(_cause(error), "sqlstate", None) == "55P03"
+
+
 def is_disconnect(error: BaseException) -> bool:
     """Whether the connection is gone, so that nobody said what became of the transaction."""
     if isinstance(error, DBAPIError):
         return bool(error.connection_invalidated) or is_disconnect(_cause(error))
     state = getattr(error, "sqlstate", None)
     if state is not None:
-        return str(state).startswith(("08", "57P"))
+        # 25P03: the server ended a session that did nothing inside a transaction.
+        return str(state).startswith(("08", "57P", "25P03"))
     # psycopg raises OperationalError without a state when the socket broke.
     return type(error).__module__.startswith("psycopg") and "Operational" in type(error).__name__
 
@@ -100,7 +108,7 @@ def _kind_of(error: BaseException) -> type[PersistenceError]:
     for part, kind in _SQLITE:
         if part in message:
             return kind
-    if is_disconnect(error):
+    if is_disconnect(error) or isinstance(error, PoolTimeoutError):
         return StoreUnavailableError
     return PersistenceError
 

@@ -1,0 +1,229 @@
+"""The part of the journal that is read: recovery, listings, the feed of a slice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Engine, bindparam, func, select
+
+from greenroom.ids import EntityRef
+from greenroom.persistence.records import (
+    Encoded,
+    Head,
+    InstanceSummary,
+    Receipt,
+    RecordKind,
+    StoredInstance,
+    StoredRecord,
+)
+from greenroom.persistence.sql._engine import for_reading
+from greenroom.persistence.sql._slices import in_slices
+from greenroom.persistence.sql._translate import translated
+from greenroom.persistence.tables import LOW_BITS, SLICE_BITS, blob, instance, journal, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from greenroom.clock import Clock
+
+_KINDS = {str(kind): kind for kind in RecordKind}
+
+# Statements are made once: SQLAlchemy then knows their compiled form by the object.
+_this_instance = (
+    instance.c.component == bindparam("component"),
+    instance.c.instance == bindparam("instance"),
+)
+_record_columns = (
+    journal.c.record_id,
+    journal.c.kind,
+    journal.c.sequence_number,
+    journal.c.written_at,
+    journal.c.type_name,
+    journal.c.type_version,
+    func.coalesce(journal.c.payload, blob.c.payload),
+    journal.c.metadata,
+)
+_HEAD = select(
+    instance.c.instance_id,
+    instance.c.generation,
+    instance.c.sequence_number,
+    instance.c.deleted_at,
+    instance.c.expires_at,
+).where(*_this_instance)
+_HEAD_AND_SNAPSHOT = _HEAD.add_columns(
+    snapshot.c.sequence_number, snapshot.c.type_name, snapshot.c.type_version, snapshot.c.payload
+).outerjoin_from(instance, snapshot, snapshot.c.instance_id == instance.c.instance_id)
+_RECORDS = (
+    select(*_record_columns)
+    .outerjoin_from(journal, blob, blob.c.record_id == journal.c.record_id)
+    .where(
+        journal.c.instance_id == bindparam("instance_id"),
+        journal.c.sequence_number > bindparam("after"),
+    )
+)
+_RECORDS_IN_ORDER = _RECORDS.order_by(journal.c.sequence_number)
+_PAGE_OF_RECORDS = _RECORDS_IN_ORDER.limit(bindparam("limit"))
+_LATEST_RECORD = _RECORDS.order_by(journal.c.sequence_number.desc()).limit(1)
+_FEED = (
+    select(*_record_columns, instance.c.component, instance.c.instance)
+    .join_from(journal, instance, instance.c.instance_id == journal.c.instance_id)
+    .outerjoin(blob, blob.c.record_id == journal.c.record_id)
+    .where(journal.c.record_id > bindparam("after"), journal.c.record_id <= bindparam("last"))
+    .order_by(journal.c.record_id)
+    .limit(bindparam("limit"))
+)
+_RECEIPT = (
+    select(
+        journal.c.record_id,
+        journal.c.instance_id,
+        journal.c.idempotency_key,
+        journal.c.handler,
+        journal.c.principal,
+        journal.c.fingerprint,
+        journal.c.reply,
+        journal.c.receipt_expires_at,
+        journal.c.sequence_number,
+    )
+    .join(instance, instance.c.instance_id == journal.c.instance_id)
+    .where(*_this_instance, journal.c.idempotency_key == bindparam("key"))
+)
+
+
+class Reads:
+    """Reads from any thread, each in a transaction that sees the database at one moment."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._reading = for_reading(engine)
+        self._clock = clock
+
+    def load(self, ref: EntityRef, *, latest_only: bool = False) -> StoredInstance:
+        """Everything needed to recover an instance."""
+        with translated(), self._reading.connect() as connection:
+            row = connection.execute(_HEAD_AND_SNAPSHOT, _named(ref)).first()
+            if row is None:
+                return StoredInstance(Head(0))
+            stored = StoredInstance(Head(*row[:5]))
+            if row[5] is not None and not latest_only:
+                stored.snapshot_sequence_number = row[5]
+                stored.snapshot = Encoded(row[6], row[7], row[8].encode())
+            rows = connection.execute(
+                _LATEST_RECORD if latest_only else _RECORDS_IN_ORDER,
+                {"instance_id": row[0], "after": stored.snapshot_sequence_number},
+            )
+            stored.records = [_record(ref, row) for row in rows]
+            return stored
+
+    def find_receipt(self, ref: EntityRef, key: str) -> Receipt | None:
+        """The first use of an idempotency key that has not expired."""
+        with translated(), self._reading.connect() as connection:
+            row = connection.execute(_RECEIPT, {**_named(ref), "key": key}).first()
+            if row is None or row.receipt_expires_at <= self._clock.now_ms():
+                return None
+            return receipt_of(connection, row)
+
+    def records(self, ref: EntityRef, *, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
+        """Records of one instance, in order."""
+        with translated(), self._reading.connect() as connection:
+            head = connection.execute(_HEAD, _named(ref)).first()
+            if head is None:
+                return []
+            asked = {"instance_id": head[0], "after": after, "limit": limit}
+            return [_record(ref, row) for row in connection.execute(_PAGE_OF_RECORDS, asked)]
+
+    def feed(self, slice_: int, *, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
+        """Records of one slice, in order."""
+        low = slice_ << SLICE_BITS
+        asked = {"after": low + after, "last": low + LOW_BITS, "limit": limit}
+        with translated(), self._reading.connect() as connection:
+            rows = connection.execute(_FEED, asked)
+            return [_record(EntityRef(row[8], row[9]), row) for row in rows]
+
+    def instances(
+        self, component: str, *, after: str | None = None, limit: int = 100
+    ) -> list[InstanceSummary]:
+        """Instances of a component in the order of their ids."""
+        query = select(instance).where(instance.c.component == component)
+        if after is not None:
+            query = query.where(instance.c.instance > after)
+        with translated(), self._reading.connect() as connection:
+            rows = connection.execute(query.order_by(instance.c.instance).limit(limit))
+            return [
+                InstanceSummary(
+                    EntityRef(row.component, row.instance),
+                    row.kind,
+                    row.sequence_number,
+                    row.created_at,
+                    row.updated_at,
+                    row.deleted_at,
+                    row.expires_at,
+                )
+                for row in rows
+            ]
+
+    def type_names(self, component: str) -> list[tuple[str, int]]:
+        """Every type name and version that is stored for a component."""
+        of_component = instance.c.component == component
+        queries = [
+            select(table.c.type_name, table.c.type_version)
+            .join(instance, instance.c.instance_id == table.c.instance_id)
+            .where(of_component, table.c.type_name.is_not(None))
+            .distinct()
+            for table in (journal, snapshot)
+        ]
+        with translated(), self._reading.connect() as connection:
+            found = {(row[0], row[1]) for query in queries for row in connection.execute(query)}
+        return sorted(found)
+
+    def due(self, now: int, *, slices: Sequence[int], limit: int = 1000) -> list[EntityRef]:
+        """Instances whose expiry has passed and that are not deleted."""
+        query = (
+            select(instance.c.component, instance.c.instance)
+            .where(
+                instance.c.expires_at <= now,
+                instance.c.deleted_at.is_(None),
+                in_slices(instance.c.instance_id, slices),
+            )
+            .order_by(instance.c.expires_at)
+            .limit(limit)
+        )
+        with translated(), self._reading.connect() as connection:
+            return [EntityRef(row[0], row[1]) for row in connection.execute(query)]
+
+
+def receipt_of(connection: Any, row: Any) -> Receipt:
+    """A receipt from its columns, with the number its instance stood at after the command."""
+    number = row.sequence_number
+    if number is None:
+        # A receipt alone: the instance stood where the record before it left it.
+        before = select(func.max(journal.c.sequence_number)).where(
+            journal.c.instance_id == row.instance_id, journal.c.record_id < row.record_id
+        )
+        number = connection.execute(before).scalar() or 0
+    return Receipt(
+        row.idempotency_key,
+        row.handler,
+        row.principal,
+        row.fingerprint,
+        row.reply.encode(),
+        row.receipt_expires_at,
+        number,
+    )
+
+
+def _named(ref: EntityRef) -> dict[str, Any]:
+    return {"component": ref.component, "instance": ref.instance}
+
+
+def _record(ref: EntityRef, row: Any) -> StoredRecord:
+    record_id, kind, number, written_at, name, version, payload, metadata = row[:8]
+    return StoredRecord(
+        ref,
+        _KINDS[kind],
+        record_id >> SLICE_BITS,
+        record_id & LOW_BITS,
+        number or 0,
+        written_at,
+        None if name is None else Encoded(name, version, payload.encode()),
+        None if metadata is None else metadata.encode(),
+    )
