@@ -172,7 +172,11 @@ class HandlerDefinition:
         return tuple(
             values[place]
             if (adapter := self._copiers.get(place)) is None
-            else adapter.validate_json(adapter.dump_json(values[place]))
+            else adapter.validate_json(
+                adapter.dump_json(values[place], by_alias=False, round_trip=True),
+                by_alias=True,
+                by_name=True,
+            )
             for place in range(len(values))
         )
 
@@ -199,11 +203,12 @@ class HandlerDefinition:
 
     def encode_arguments(self, values: tuple[Any, ...]) -> bytes:
         """Arguments as JSON, to cross to another process."""
-        return self._arguments_to_json(dict(zip(self._names, values, strict=True)))
+        named = dict(zip(self._names, values, strict=True))
+        return self._arguments_to_json(named, by_alias=False, round_trip=True)
 
     def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
         """The arguments again."""
-        return self._in_order(self.arguments.validate_json(data))
+        return self._in_order(self.arguments.validate_json(data, by_alias=True, by_name=True))
 
     def fingerprint(self, values: tuple[Any, ...]) -> str:
         """The same for the same handler and arguments, on every machine; others differ."""
@@ -220,11 +225,16 @@ class HandlerDefinition:
         Raises:
             pydantic_core.PydanticSerializationError: It does not fit the declared reply type.
         """
-        return self._reply_to_json(value, warnings="error")
+        return self._reply_to_json(value, by_alias=True, warnings="error")
 
     def decode_reply(self, data: bytes) -> Any:
         """The reply again."""
-        return self._reply.validate_json(data)
+        return self._reply.validate_json(data, by_alias=True, by_name=True)
+
+    def check_reply(self, value: Any) -> None:
+        """Raises what `encode_reply` raises for a reply of another type than declared."""
+        if type(value) is not self.reply_type:
+            self.encode_reply(value)
 
     @property
     def reply_adapter(self) -> TypeAdapter[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation
 from greenroom.components.schema import input_schema, output_schema, shape_of
 from greenroom.errors import InvalidArgumentsError, InvalidIdError
@@ -245,7 +246,8 @@ def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
 
 
 def _is_text(reply_type: Any) -> bool:
-    return reply_type is str
+    members = {one for one in union_members(reply_type) if one is not type(None)}
+    return members == {str}
 
 
 def _without_nulls(reply: bytes) -> bytes:

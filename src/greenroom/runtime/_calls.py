@@ -94,6 +94,8 @@ class Answer:
             if json is None:
                 self._json = handler.encode_reply(value)
             self._value = None
+        else:
+            handler.check_reply(value)
 
     @classmethod
     def stored(cls, handler: HandlerDefinition, json: bytes, sequence_number: int) -> Answer:

@@ -482,7 +482,7 @@ class EntityActor(SlicedActor):
             self.host.redeliver(envelope)
 
 
-_NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True)
+_NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True, check_reply=lambda _value: None)
 """Stands for the runtime itself, which deletes what has expired."""
 
 
