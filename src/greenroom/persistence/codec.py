@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from greenroom.errors import UnreadableRecordError
 from greenroom.persistence.records import Encoded
@@ -44,9 +44,9 @@ class _Entry:
         """Raises `ValueError` for what can be written but not be read again."""
         try:
             self.read(payload)
-        except ValidationError as error:
+        except Exception as error:
             raise ValueError(
-                f"{type(value).__qualname__} can't be stored: {_first(error)} (a NaN or infinite "
+                f"{type(value).__qualname__} can't be stored: {_problem(error)} (a NaN or infinite "
                 "number?)"
             ) from error
 
@@ -83,6 +83,8 @@ class Codec:
                 "Give the class a @type_name and name it in the component's type parameters."
             )
             raise TypeError(message)
+        if name is not None:
+            _refuse_subclass(value, entry.stored.python_type)
         stored = entry.stored
         # By field names, whatever aliases there are for the outside; computed fields left out.
         payload = entry.to_json(value, by_alias=False, round_trip=True, warnings="error")
@@ -108,39 +110,64 @@ class Codec:
         try:
             if encoded.version == entry.stored.version:
                 return entry.read(encoded.payload)
-            return entry.read(self._upcast(entry.stored, encoded))
-        except ValidationError as error:
+            return entry.read(_upcast(entry.stored, encoded))
+        except UnreadableRecordError:
+            raise
+        except Exception as error:
+            # Validators of the application may raise anything.
             raise UnreadableRecordError(
                 f"type {encoded.type_name!r} version {encoded.version} does not have the shape "
-                f"that the code expects of version {entry.stored.version}: {_first(error)}. "
+                f"that the code expects of version {entry.stored.version}: {_problem(error)}. "
                 "Add a new version and a @migrates function, or make the new field optional."
             ) from error
 
-    def _upcast(self, stored: StoredType, encoded: Encoded) -> bytes:
-        if encoded.version > stored.version:
+
+def _refuse_subclass(value: Any, declared: Any) -> None:
+    """What a subclass adds would be left out in silence."""
+    if type(value) is declared or not isinstance(declared, type):
+        return
+    # By the order of bases, not isinstance: TypedDict and protocols refuse that.
+    if declared in type(value).__mro__ and not isinstance(value, (int, str, float, bytes)):
+        raise TypeError(
+            f"{type(value).__qualname__} would be stored as {declared.__qualname__}, without what "
+            "it adds. Name it in the component's type parameters, in a union if there are several."
+        )
+
+
+def _upcast(stored: StoredType, encoded: Encoded) -> bytes:
+    if encoded.version > stored.version:
+        raise UnreadableRecordError(
+            f"type {encoded.type_name!r} was stored in version {encoded.version}; the code "
+            f"only knows version {stored.version}. Deploy the newer code."
+        )
+    try:
+        # Not orjson: it turns integers beyond 64 bits into floats.
+        raw = from_json(encoded.payload)
+    except ValueError as error:
+        raise UnreadableRecordError(
+            f"type {encoded.type_name!r} version {encoded.version} is not JSON: {error}. "
+            "Restore the record from a backup."
+        ) from error
+    for version in range(encoded.version, stored.version):
+        migration = stored.migrations.get(version)
+        if migration is None:
             raise UnreadableRecordError(
-                f"type {encoded.type_name!r} was stored in version {encoded.version}; the code "
-                f"only knows version {stored.version}. Deploy the newer code."
+                f"type {encoded.type_name!r} version {encoded.version}: there is no way from "
+                f"version {version} to {version + 1}. Add @migrates(..., from_version={version})."
             )
-        raw = orjson.loads(encoded.payload)
-        for version in range(encoded.version, stored.version):
-            migration = stored.migrations.get(version)
-            if migration is None:
-                raise UnreadableRecordError(
-                    f"type {encoded.type_name!r} version {encoded.version}: there is no way from "
-                    f"version {version} to {version + 1}. Add @migrates(..., from_version={version})."
-                )
-            try:
-                raw = migration(raw)
-            except Exception as error:
-                raise UnreadableRecordError(
-                    f"type {encoded.type_name!r}: the migration from version {version} failed: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-        return orjson.dumps(raw)
+        try:
+            raw = migration(raw)
+        except Exception as error:
+            raise UnreadableRecordError(
+                f"type {encoded.type_name!r}: the migration from version {version} failed: "
+                f"{type(error).__name__}: {error}. Correct that @migrates function."
+            ) from error
+    return to_json(raw)
 
 
-def _first(error: ValidationError) -> str:
+def _problem(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return f"{type(error).__name__}: {error}"
     problem = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in problem["loc"]) or "the value"
     return f"{place}: {problem['msg']}"
