@@ -6,7 +6,6 @@ optional value is its type and not required, no titles made up from names.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, get_origin
@@ -15,16 +14,13 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from greenroom.components._hints import union_members
+from greenroom.components._tidy import Schema, tidy
 from greenroom.components.handlers import HandlerDefinition
-
-_log = logging.getLogger("greenroom.components")
-
-Schema = dict[str, Any]
 
 
 def input_schema(handler: HandlerDefinition, *, id_parameter: str | None, id_text: str) -> Schema:
     """The schema of a tool's arguments; the instance id first, where it is one."""
-    schema = tidy(handler.arguments.json_schema(mode="validation"), handler.target)
+    schema = tidy(handler.arguments.json_schema(mode="validation"), handler.target, output=False)
     properties: Schema = schema.get("properties", {})
     for parameter in handler.parameters:
         if not parameter.required and parameter.default is not None:
@@ -50,26 +46,16 @@ def output_schema(handler: HandlerDefinition) -> Schema | None:
         return None
     if shape == "mapping":
         return {"type": "object"}
-    schema = tidy(handler.reply_adapter.json_schema(mode="serialization"), handler.target)
-    optional = {
-        name
-        for name, one in (schema.get("properties") or {}).items()
-        if _is_nullable(handler.reply_type, name)
-    }
+    made = tidy(
+        handler.reply_adapter.json_schema(mode="serialization"), handler.target, output=True
+    )
+    definitions = made.pop("$defs", None)
     if shape == "list":
-        definitions = schema.pop("$defs", None)
-        made: Schema = {
-            "type": "object",
-            "properties": {"result": schema},
-            "required": ["result"],
-        }
-        if definitions is not None:
-            made["$defs"] = definitions
-        return made
-    if "required" in schema:
-        # Fields that are null are left out of the result.
-        schema["required"] = [name for name in schema["required"] if name not in optional]
-    return schema
+        made = {"type": "object", "properties": {"result": made}, "required": ["result"]}
+    elif "type" not in made:
+        # A union of objects; clients look for the word at the root.
+        made = {"type": "object", **made}
+    return made if definitions is None else {**made, "$defs": definitions}
 
 
 def shape_of(reply_type: Any) -> str:
@@ -102,106 +88,8 @@ def _has_properties(python_type: Any) -> bool:
     return "properties" in schema
 
 
-def _is_nullable(reply_type: Any, name: str) -> bool:
-    fields = getattr(reply_type, "model_fields", None)
-    if fields is None or name not in fields:
-        return False
-    return NoneType in union_members(fields[name].annotation)
-
-
 def _jsonable(default: Any, python_type: Any) -> Any:
     try:
-        return TypeAdapter(python_type).dump_python(default, mode="json")
+        return TypeAdapter(python_type).dump_python(default, mode="json", warnings="none")
     except Exception:
         return to_jsonable_python(default, fallback=str)
-
-
-def tidy(schema: Mapping[str, Any], target: str) -> Schema:
-    """A schema with definitions inlined and what confuses clients taken out."""
-    definitions = schema.get("$defs", {})
-    recursive = _recursive(definitions)
-    if recursive:
-        _log.warning(
-            "%s: the schema keeps $defs for %s, which refer to themselves; some clients can't "
-            "read that",
-            target,
-            ", ".join(sorted(recursive)),
-        )
-    made: Schema = _tidy(
-        {key: value for key, value in schema.items() if key != "$defs"}, definitions, recursive
-    )
-    if recursive:
-        made["$defs"] = {
-            name: _tidy(definitions[name], definitions, recursive) for name in sorted(recursive)
-        }
-    return made
-
-
-def _tidy(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
-    if isinstance(node, list):
-        return [_tidy(one, definitions, recursive) for one in node]
-    if not isinstance(node, dict):
-        return node
-    reference = node.get("$ref")
-    if reference is not None:
-        name = reference.rsplit("/", 1)[1]
-        if name not in recursive:
-            beside = {key: value for key, value in node.items() if key != "$ref"}
-            return _tidy({**definitions[name], **beside}, definitions, recursive)
-    made = {
-        key: _properties(value, definitions, recursive)
-        if key in ("properties", "$defs", "patternProperties")
-        else value
-        if key in ("const", "enum", "default", "examples")
-        else _tidy(value, definitions, recursive)
-        for key, value in node.items()
-        # A title is kept only where it is a word of the user's own, which pydantic's are not.
-        if not (key == "title" and isinstance(value, str))
-    }
-    return _without_null(made)
-
-
-def _properties(node: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
-    return {name: _tidy(one, definitions, recursive) for name, one in node.items()}
-
-
-def _without_null(node: Schema) -> Schema:
-    """`T | None` is shown as `T`; that it may be left out is said by `required`."""
-    choices = node.get("anyOf")
-    if isinstance(choices, list) and {"type": "null"} in choices:
-        others = [one for one in choices if one != {"type": "null"}]
-        rest = {key: value for key, value in node.items() if key != "anyOf"}
-        if rest.get("default", ...) is None:
-            del rest["default"]
-        if len(others) == 1:
-            return {**others[0], **rest}
-        return {"anyOf": others, **rest}
-    return node
-
-
-def _recursive(definitions: Mapping[str, Any]) -> set[str]:
-    """Definitions that refer to themselves, directly or through others."""
-    direct = {name: _references(one) for name, one in definitions.items()}
-
-    def reaches(start: str) -> bool:
-        seen: set[str] = set()
-        waiting = set(direct[start])
-        while waiting:
-            name = waiting.pop()
-            if name == start:
-                return True
-            if name not in seen:
-                seen.add(name)
-                waiting |= direct.get(name, set())
-        return False
-
-    return {name for name in definitions if reaches(name)}
-
-
-def _references(node: Any) -> set[str]:
-    if isinstance(node, list):
-        return set().union(*(_references(one) for one in node)) if node else set()
-    if not isinstance(node, dict):
-        return set()
-    found = {node["$ref"].rsplit("/", 1)[1]} if isinstance(node.get("$ref"), str) else set()
-    return found.union(*(_references(one) for one in node.values()))

@@ -235,7 +235,8 @@ def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
         message = "the handler answered null"
         raise ValueError(message)
     if tool.shape == "list":
-        wrapped = b'{"result":' + reply + b"}"
+        shown = _without_nulls(reply) if b"null" in reply else reply
+        wrapped = b'{"result":' + shown + b"}"
         return ToolResult(wrapped.decode(), wrapped)
     if tool.shape in ("object", "mapping"):
         shown = _without_nulls(reply) if tool.shape == "object" and b"null" in reply else reply
