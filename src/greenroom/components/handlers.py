@@ -207,8 +207,15 @@ class HandlerDefinition:
         return self._arguments_to_json(named, by_alias=False, round_trip=True)
 
     def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
-        """The arguments again."""
-        return self._in_order(self.arguments.validate_json(data, by_alias=True, by_name=True))
+        """The arguments again.
+
+        Raises:
+            InvalidArgumentsError: They can't cross: JSON has no NaN and no infinity.
+        """
+        try:
+            return self._in_order(self.arguments.validate_json(data, by_alias=True, by_name=True))
+        except ValidationError as error:
+            raise self._invalid(error) from error
 
     def fingerprint(self, values: tuple[Any, ...]) -> str:
         """The same for the same handler and arguments, on every machine; others differ."""

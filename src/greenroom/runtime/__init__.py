@@ -16,6 +16,7 @@ from greenroom.runtime._client import (
     Retries,
 )
 from greenroom.runtime._dependencies import DependencyProvider
+from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
@@ -35,5 +36,6 @@ __all__ = [
     "StoredEvent",
     "StoredReader",
     "call_chain",
+    "codec_for",
     "reading",
 ]

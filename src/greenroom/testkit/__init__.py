@@ -1,5 +1,13 @@
 """What an application's tests import; no pytest needed."""
 
 from greenroom.testkit._clock import ManualClock
+from greenroom.testkit._entity import CommandResult, EventSourcedTestKit, KeyValueTestKit
+from greenroom.testkit._service import ServiceTestKit
 
-__all__ = ["ManualClock"]
+__all__ = [
+    "CommandResult",
+    "EventSourcedTestKit",
+    "KeyValueTestKit",
+    "ManualClock",
+    "ServiceTestKit",
+]

@@ -1,0 +1,134 @@
+"""The kits answer as a running entity would, and tell what would fail only in production."""
+
+import math
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from greenroom import Effect, KeyValueEntity, Metadata, ReadOnlyEffect, component, type_name
+from greenroom.errors import (
+    CommandError,
+    EntityDeletedError,
+    InvalidArgumentsError,
+    UnknownHandlerError,
+)
+from greenroom.testkit import EventSourcedTestKit, KeyValueTestKit
+from tests.support.components import (
+    Count,
+    Counter,
+    Increased,
+    Noted,
+    Profile,
+    ProfileEntity,
+    TooMuchError,
+)
+
+
+def test_a_command_gives_its_events_and_the_new_state() -> None:
+    kit = EventSourcedTestKit(Counter).given(Increased(by=3))
+
+    result = kit.run(Counter.increase_twice, 5)
+
+    assert result.reply == 13
+    assert result.events == (Increased(by=5), Increased(by=5))
+    assert result.state == kit.state == Count(total=13)
+    assert (result.sequence_number, result.updated) == (3, True)
+    assert kit.events == [Increased(by=3), Increased(by=5), Increased(by=5)]
+
+
+def test_what_is_declined_is_raised_and_changes_nothing() -> None:
+    kit = EventSourcedTestKit(Counter).given(Increased(by=3))
+    with pytest.raises(TooMuchError):
+        kit.run(Counter.increase, 2_000_000)
+    with pytest.raises(TooMuchError):
+        kit.run(Counter.increase_and_decline, 1)
+    with pytest.raises(CommandError, match="on purpose"):
+        kit.run(Counter.decline)
+
+    assert (kit.state, kit.sequence_number) == (Count(total=3), 1)
+
+
+def test_calls_are_checked_as_by_a_client() -> None:
+    kit = EventSourcedTestKit(Counter)
+    with pytest.raises(InvalidArgumentsError, match="by"):
+        kit.run(Counter.increase, -1)
+    with pytest.raises(UnknownHandlerError):
+        kit.run(ProfileEntity.rename, "x")  # type: ignore[arg-type]
+
+
+def test_contexts_are_there_for_handlers() -> None:
+    kit = EventSourcedTestKit(Counter).given(Increased(by=3))
+    kit.with_metadata(Metadata([("colour", "blue")]))
+
+    assert kit.run(Counter.colour).reply == "blue"
+    assert kit.run(Counter.version).reply == 1
+
+
+def test_expiry_deletion_and_side_effects_are_told_not_done() -> None:
+    kit = EventSourcedTestKit(Counter)
+    assert kit.run(Counter.keep_for, 60).expire_after == timedelta(seconds=60)
+    [run] = kit.run(Counter.increase_and_run, 1).then_run
+    run()
+    assert kit.run(Counter.delete).deleted
+    assert kit.is_deleted
+    assert kit.run(Counter.total).reply == 2
+    with pytest.raises(EntityDeletedError):
+        kit.run(Counter.increase)
+
+
+def test_metadata_of_an_event_does_not_hide_the_event() -> None:
+    result = EventSourcedTestKit(Counter).run(Counter.note, "hello")
+
+    assert result.events == (Noted(text="hello"),)
+
+
+def test_a_key_value_entity_is_tested_by_its_state() -> None:
+    kit = KeyValueTestKit(ProfileEntity).given(Profile(name="Ada", tags=["a"]))
+
+    result = kit.run(ProfileEntity.rename, "Grace")
+
+    assert result.state == result.reply == Profile(name="Grace", tags=["a"])
+    assert kit.run(ProfileEntity.delete).deleted
+    assert kit.state == Profile()
+
+
+@type_name("kit-box")
+class Box(BaseModel):
+    things: list[str] = []
+    weight: float = 0.0
+
+
+@component("kit-box")
+class BoxEntity(KeyValueEntity[Box]):
+    """Does what one must not do."""
+
+    def empty_state(self) -> Box:
+        return Box()
+
+    def put_in_place(self, thing: str) -> Effect[int]:
+        self.state.things.append(thing)
+        return self.effects.update_state(self.state).then_reply(len(self.state.things))
+
+    def weigh(self, weight: float) -> Effect[None]:
+        return self.effects.update_state(Box(weight=weight * math.inf)).then_reply(None)
+
+    def lie(self) -> ReadOnlyEffect[int]:
+        return self.effects.reply("not a number")  # type: ignore[return-value]
+
+
+def test_a_handler_that_changes_the_state_in_place_is_told() -> None:
+    with pytest.raises(AssertionError, match="put_in_place changed the state in place"):
+        KeyValueTestKit(BoxEntity).run(BoxEntity.put_in_place, "book")
+
+
+def test_a_state_that_can_not_be_stored_is_told() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, 1.0)
+    with pytest.raises(InvalidArgumentsError, match="weight"):
+        KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, math.nan)
+
+
+def test_a_reply_of_another_type_is_told() -> None:
+    with pytest.raises(Exception, match="Expected `int`"):
+        KeyValueTestKit(BoxEntity).run(BoxEntity.lie)
