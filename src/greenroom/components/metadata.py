@@ -20,7 +20,7 @@ class Metadata:
     EMPTY: ClassVar[Metadata]
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
-        checked = tuple(pairs)
+        checked = tuple((key, value) for key, value in pairs)
         for key, value in checked:
             if not isinstance(key, str) or not isinstance(value, str) or not key:
                 message = f"Metadata is text under non-empty names, not {key!r}: {value!r}"

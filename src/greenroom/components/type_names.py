@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin
+from uuid import UUID
+
+from greenroom.components._hints import union_members
 
 T = TypeVar("T", bound=type[Any])
 M = TypeVar("M", bound=Callable[[Any], Any])
 
 _MARK = "__greenroom_type__"
 _NAME = re.compile(r"[a-z][a-z0-9.-]*\Z")
-_SCALARS = {str: "str", int: "int", float: "float", bool: "bool", bytes: "bytes", NoneType: "none"}
+_SCALARS = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    bytes: "bytes",
+    NoneType: "none",
+    Decimal: "decimal",
+    datetime: "datetime",
+    date: "date",
+    time: "time",
+    timedelta: "timedelta",
+    UUID: "uuid",
+}
 _CONTAINERS = {list: "list", dict: "dict", tuple: "tuple", set: "set", frozenset: "frozenset"}
+_TAKEN = frozenset((*_SCALARS.values(), *_CONTAINERS.values()))
 
 
 @dataclass
@@ -54,6 +73,11 @@ def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
             found.problems.append(
                 f"{cls.__qualname__}: @type_name({name!r}) must be lower case letters, digits, "
                 "dots and hyphens, beginning with a letter"
+            )
+        if name in _TAKEN:
+            found.problems.append(
+                f"{cls.__qualname__}: @type_name({name!r}) is the name of a built-in type; "
+                "choose another"
             )
         if version < 1:
             found.problems.append(f"{cls.__qualname__}: versions count from 1, not {version}")
@@ -101,20 +125,29 @@ def missing_migrations(mark: TypeMark) -> list[int]:
     return [version for version in range(1, mark.version) if version not in mark.migrations]
 
 
-def built_in_name(python_type: Any) -> str | None:  # noqa: PLR0911 - one line per kind
+def without_none(python_type: Any) -> Any:
+    """`X` of an optional `X | None`, without annotations; any other type as it is.
+
+    None is stored under the name of what may be missing, so that a state may become optional.
+    """
+    members = union_members(python_type)
+    others = [one for one in members if one is not NoneType]
+    return others[0] if len(others) == 1 else python_type
+
+
+def built_in_name(python_type: Any) -> str | None:
     """The name of a scalar, or of a container of types that have names; None for the others."""
-    if python_type in _SCALARS:
-        return _SCALARS[python_type]
-    if python_type in _CONTAINERS:
-        return _CONTAINERS[python_type]
+    python_type = without_none(python_type)
+    known = _SCALARS.get(python_type) or _CONTAINERS.get(python_type)
+    if known is not None:
+        return known
     mark = mark_of(python_type)
     if mark is not None:
         return mark.name
+    members = union_members(python_type)
+    if len(members) > 1:
+        return _joined("|", members)
     origin = get_origin(python_type)
-    if origin is Annotated:
-        return built_in_name(get_args(python_type)[0])
-    if origin in (Union, UnionType):
-        return _joined("|", get_args(python_type))
     if origin in _CONTAINERS:
         arguments = [arg for arg in get_args(python_type) if arg is not Ellipsis]
         inner = _joined(",", arguments)
@@ -125,3 +158,13 @@ def built_in_name(python_type: Any) -> str | None:  # noqa: PLR0911 - one line p
 def _joined(separator: str, types: Sequence[Any]) -> str | None:
     names = [built_in_name(one) for one in types]
     return None if None in names else separator.join(name for name in names if name)
+
+
+def marks_within(python_type: Any) -> Iterator[TypeMark]:
+    """The marks of the named classes that a container or union is made of."""
+    for one in union_members(python_type):
+        mark = mark_of(one)
+        if mark is not None:
+            yield mark
+        for argument in get_args(one):
+            yield from marks_within(argument)
