@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -13,7 +14,10 @@ from tests.support.journals import a_chain, a_write, an_event, open_journal
 
 SLICES = 16
 OWNERS = 3
-SECONDS = 4.0
+MOVES = 15
+RECORDS = 500
+SECONDS = 45.0
+"""At most; on a machine that is busy with other things it takes longer to get there."""
 
 # Every transaction that wrote records waits before it commits, so that commits come late and
 # in another order than their writes.
@@ -37,7 +41,7 @@ class Writer(threading.Thread):
         self.unexpected: list[BaseException] = []
 
     def run(self) -> None:
-        refs = [EntityRef("cart", str(number)) for number in range(64)]
+        refs = [EntityRef("cart", str(number)) for number in range(32)]
         with open_journal(self._url) as (store, _):
             while not self._stop_event.is_set():
                 try:
@@ -91,10 +95,13 @@ def test_nothing_is_missed_and_nothing_is_seen_twice(postgres_url: str) -> None:
                     seen.append((record.slice, record.slice_seq))
                     offsets[slice_] = record.slice_seq
 
-        timer = threading.Timer(SECONDS, stop.set)
-        timer.start()
-        while not stop.is_set():
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
             follow()
+            moves = sum(writer.moves for writer in writers)
+            if moves >= MOVES and len(seen) >= RECORDS:
+                break
+        stop.set()
         for writer in writers:
             writer.join()
         follow()
@@ -105,7 +112,7 @@ def test_nothing_is_missed_and_nothing_is_seen_twice(postgres_url: str) -> None:
     assert [writer.unexpected for writer in writers] == [[], [], []]
     assert sum(writer.written for writer in writers) == stored == len(seen)
     assert len(set(seen)) == len(seen)
-    assert sum(writer.moves for writer in writers) > 10
+    assert sum(writer.moves for writer in writers) >= MOVES
     for slice_ in range(SLICES):
         numbers = [number for found, number in seen if found == slice_]
         assert numbers == list(range(1, len(numbers) + 1))
