@@ -103,6 +103,13 @@ def test_a_writer_ahead_of_its_instance_is_told_too(store: Store) -> None:
     assert payloads(store, CART) == ["a"]
 
 
+def test_a_new_instance_begins_at_zero(store: Store) -> None:
+    """A writer that believes it further on is told, even if it writes nothing."""
+    for write in (a_write(), a_write(an_event()), a_write(key="k")):
+        outcome = commit_one(store, CART, Head(0, sequence_number=1), write)
+        assert isinstance(outcome.error, ConcurrentWriteError)
+
+
 def test_a_conflict_leaves_the_others_alone(store: Store) -> None:
     """Each chain whole or not at all; one outcome per chain, in order."""
     commit_ok(store, CART, fresh(), a_write(an_event("there")))

@@ -67,7 +67,7 @@ class SqlJournal(Reads, Purges):
         self._fence = self._ownership.fence()
         self._count_anew_after_changes()
         outcomes: list[Outcome | None] = [None] * len(batch)
-        members = self._leave_out_foreign(batch, outcomes)
+        members = self._leave_out_impossible(batch, outcomes)
         expired: list[Row] = []
         for _ in range(ROUNDS):
             if not members:
@@ -82,18 +82,23 @@ class SqlJournal(Reads, Purges):
             self._write_alone(member, outcomes)
         return [outcome or Outcome() for outcome in outcomes]
 
-    def _leave_out_foreign(
+    def _leave_out_impossible(
         self, batch: Sequence[Chain], outcomes: list[Outcome | None]
     ) -> list[_Member]:
         owned, slices = self._ownership.owned(), self._ownership.slices
         members = []
         for place, chain in enumerate(batch):
             slice_ = slice_of(chain.ref, slices)
-            if slice_ in owned:
-                members.append((place, chain, slice_))
-            else:
+            error: PersistenceError
+            if slice_ not in owned:
                 error = NotOwnerError(f"{chain.ref} is not owned by this process.")
-                outcomes[place] = Outcome(error=error)
+            elif not chain.head.instance_id and chain.head.sequence_number:
+                # Nothing is stored that could be compared: a new instance begins at 0.
+                error = ConcurrentWriteError(chain.ref, expected=chain.head.sequence_number)
+            else:
+                members.append((place, chain, slice_))
+                continue
+            outcomes[place] = Outcome(error=error)
         return members
 
     def _write(
