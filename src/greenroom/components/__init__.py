@@ -1,5 +1,6 @@
 """What an application subclasses: declarations only, no threads, no I/O."""
 
+from greenroom.components._reading import define, define_all, read_all
 from greenroom.components.contexts import (
     CommandContext,
     EntityContext,
@@ -10,10 +11,7 @@ from greenroom.components.definition import (
     ComponentDefinition,
     StoredTypeInfo,
     component,
-    define,
-    define_all,
     new_instance,
-    read_all,
 )
 from greenroom.components.effects import (
     Effect,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
+import sys
 import typing
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from types import FrameType, ModuleType, NoneType, UnionType
+from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
 from uuid import UUID
 
 from pydantic import BaseModel
+from typing_extensions import is_typeddict
 
 _IMMUTABLE = (
     int, float, str, bool, bytes, complex, NoneType, Decimal, datetime, date, time, timedelta, UUID,
@@ -32,27 +35,60 @@ def union_members(python_type: Any) -> tuple[Any, ...]:
     return (python_type,)
 
 
+def shown(python_type: Any) -> str:
+    """A type as people write it."""
+    if get_origin(python_type) is not None:
+        return str(python_type)
+    return getattr(python_type, "__qualname__", None) or str(python_type)
+
+
+def names_around(frame: FrameType | None) -> dict[str, Any]:
+    """What annotations in a frame may mention and no module knows: local types.
+
+    A function's own names, and for a class body also those of what is around it. Only types are
+    kept, since the result lives as long as the class.
+    """
+    names: dict[str, Any] = {}
+    while frame is not None and frame.f_locals is not frame.f_globals:
+        names = {**frame.f_locals, **names}
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            break
+        frame = frame.f_back
+    return {name: one for name, one in names.items() if _may_be_mentioned(one)}
+
+
+def _may_be_mentioned(thing: Any) -> bool:
+    kinds = (type, ModuleType, NewType, TypeVar, UnionType)
+    return isinstance(thing, kinds) or get_origin(thing) is not None
+
+
 def type_arguments(
     cls: type[Any], base: type[Any], names: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
-    """What a class gives for the type parameters of one of its generic bases."""
-    for owner, arguments in _generic_bases(cls, {}):
+    """What a class gives for the type parameters of one of its generic bases.
+
+    Raises:
+        NameError: A name in the brackets is unknown.
+    """
+    for owner, arguments in _generic_bases(cls, {}, names):
         if owner is base:
-            return tuple(_resolve(one, cls, names) for one in arguments)
+            return arguments
     return None
 
 
-def type_parameters_of(cls: type[Any], owner: type[Any]) -> dict[Any, Any]:
+def type_parameters_of(
+    cls: type[Any], owner: type[Any], names: Mapping[str, Any]
+) -> dict[Any, Any]:
     """What the type variables of a base class stand for in a class."""
-    parameters = getattr(owner, "__parameters__", ())
-    for base, arguments in _generic_bases(cls, {}):
-        if base is owner:
-            return dict(zip(parameters, arguments, strict=False))
-    return {}
+    try:
+        arguments = type_arguments(cls, owner, names) or ()
+    except NameError:  # told where the class says what it stores
+        arguments = ()
+    return dict(zip(getattr(owner, "__parameters__", ()), arguments, strict=False))
 
 
 def _generic_bases(
-    cls: type[Any], known: dict[Any, Any]
+    cls: type[Any], known: Mapping[Any, Any], names: Mapping[str, Any]
 ) -> Iterator[tuple[type[Any], tuple[Any, ...]]]:
     # From __dict__: as an attribute it is inherited, and a subclass without brackets would show
     # its parent's.
@@ -60,14 +96,14 @@ def _generic_bases(
         origin = get_origin(base)
         if origin is None:
             if isinstance(base, type) and base is not object:
-                yield from _generic_bases(base, {})
+                yield from _generic_bases(base, {}, names)
             continue
         if origin in (typing.Generic, typing.Protocol):
             continue
-        arguments = tuple(substitute(one, known) for one in get_args(base))
+        arguments = tuple(substitute(_resolve(one, cls, names), known) for one in get_args(base))
         yield origin, arguments
-        parameters = getattr(origin, "__parameters__", ())
-        yield from _generic_bases(origin, dict(zip(parameters, arguments, strict=False)))
+        given = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False))
+        yield from _generic_bases(origin, given, names)
 
 
 def substitute(python_type: Any, known: Mapping[Any, Any]) -> Any:
@@ -81,16 +117,14 @@ def substitute(python_type: Any, known: Mapping[Any, Any]) -> Any:
 
 
 def _resolve(python_type: Any, cls: type[Any], names: Mapping[str, Any]) -> Any:
-    if not isinstance(python_type, str | typing.ForwardRef):
-        return python_type
+    """The type with names in quotes looked up, inside brackets too."""
 
     def dummy() -> None: ...
 
     dummy.__annotations__ = {"it": python_type}
-    module = vars(__import__("sys").modules[cls.__module__])
-    return typing.get_type_hints(dummy, module, {**names, cls.__name__: cls}, include_extras=True)[
-        "it"
-    ]
+    module = vars(sys.modules[cls.__module__])
+    local = {**names, cls.__name__: cls}
+    return typing.get_type_hints(dummy, module, local, include_extras=True)["it"]
 
 
 def hints_of(function: Any, cls: type[Any], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,16 +133,49 @@ def hints_of(function: Any, cls: type[Any], names: Mapping[str, Any]) -> dict[st
     Raises:
         NameError: A name is unknown there.
     """
-    inner = getattr(function, "__wrapped__", function)
+    inner = inspect.unwrap(function)
     scope = getattr(inner, "__globals__", {})
     local = {**names, cls.__name__: cls}
     try:
-        return typing.get_type_hints(function, scope, local, include_extras=True)
+        return typing.get_type_hints(inner, scope, local, include_extras=True)
     except NameError:
         # Classes nested in the component; tried last, since a handler called `list` would
         # otherwise hide the built-in.
         nested = {**local, **vars(cls)}
-        return typing.get_type_hints(function, scope, nested, include_extras=True)
+        return typing.get_type_hints(inner, scope, nested, include_extras=True)
+
+
+def settle_annotations(python_type: Any, names: Mapping[str, Any]) -> None:
+    """Look up, for good, the names in quotes of local dataclasses and TypedDicts.
+
+    Pydantic looks up those of models when a model is made; those of a dataclass only later, when
+    nobody knows its surroundings any more.
+    """
+    if names:
+        _settle(python_type, names, set())
+
+
+def _settle(python_type: Any, names: Mapping[str, Any], seen: set[int]) -> None:
+    if id(python_type) in seen:
+        return
+    seen.add(id(python_type))
+    for one in get_args(python_type):
+        _settle(one, names, seen)
+    is_dataclass = isinstance(python_type, type) and dataclasses.is_dataclass(python_type)
+    if not is_dataclass and not is_typeddict(python_type):
+        return
+    try:
+        hints = typing.get_type_hints(python_type, None, dict(names), include_extras=True)
+    except NameError:  # pydantic says what is missing
+        return
+    if is_dataclass:
+        for field in dataclasses.fields(python_type):
+            field.type = hints[field.name]
+    python_type.__annotations__ = {
+        name: hints[name] for name in python_type.__annotations__ if name in hints
+    }
+    for one in hints.values():
+        _settle(one, names, seen)
 
 
 def has_type_variable(python_type: Any) -> bool:
@@ -146,13 +213,20 @@ def _is_shareable(  # noqa: PLR0911 - one line for each form of a type
 
 def _frozen_fields(cls: type[Any]) -> list[Any] | None:
     if issubclass(cls, BaseModel):
-        if not cls.model_config.get("frozen"):
+        if not cls.model_config.get("frozen") or cls.model_config.get("extra") == "allow":
             return None
         return [field.annotation for field in cls.model_fields.values()]
     if dataclasses.is_dataclass(cls):
         if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             return None
-        return list(typing.get_type_hints(cls, include_extras=True).values())
+        return _field_types(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return list(typing.get_type_hints(cls, include_extras=True).values())
+        return _field_types(cls)
     return None
+
+
+def _field_types(cls: type[Any]) -> list[Any] | None:
+    try:
+        return list(typing.get_type_hints(cls, include_extras=True).values())
+    except NameError:
+        return None

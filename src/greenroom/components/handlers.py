@@ -274,6 +274,17 @@ def read_parameter(
     )
 
 
+def alias_of(annotation: Any) -> str | None:
+    """Another name that a `Field` gives a parameter, which no caller could know."""
+    extras = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    for one in extras:
+        if isinstance(one, FieldInfo):
+            for alias in (one.alias, one.validation_alias, one.serialization_alias):
+                if alias is not None:
+                    return str(alias)
+    return None
+
+
 def _described(annotation: Any, documented: str | None) -> tuple[Any, str | None]:
     if get_origin(annotation) is not Annotated:
         if documented is None:

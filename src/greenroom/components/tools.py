@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation
@@ -132,12 +133,17 @@ def define_tool(
     if problems:
         return None, problems
     id_text = f"The id of the {component_id}. {summary}".strip()
+    try:
+        shown_input = input_schema(handler, id_parameter=id_parameter, id_text=id_text)
+        shown_output = output_schema(handler)
+    except PydanticInvalidForJsonSchema as error:
+        return None, [f"{where} has a parameter or reply without a JSON Schema: {error.message}"]
     return (
         ToolDefinition(
             name=name,
             description=description,
-            input_schema=input_schema(handler, id_parameter=id_parameter, id_text=id_text),
-            output_schema=output_schema(handler),
+            input_schema=shown_input,
+            output_schema=shown_output,
             hints=hints,
             handler=handler,
             id_parameter=id_parameter,

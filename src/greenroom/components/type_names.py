@@ -71,16 +71,15 @@ def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
         found = TypeMark(cls, name, version)
         if not _NAME.match(name):
             found.problems.append(
-                f"{cls.__qualname__}: @type_name({name!r}) must be lower case letters, digits, "
-                "dots and hyphens, beginning with a letter"
+                f"@type_name({name!r}) must be lower case letters, digits, dots and hyphens, "
+                "beginning with a letter"
             )
         if name in _TAKEN:
             found.problems.append(
-                f"{cls.__qualname__}: @type_name({name!r}) is the name of a built-in type; "
-                "choose another"
+                f"@type_name({name!r}) is the name of a built-in type; choose another"
             )
         if version < 1:
-            found.problems.append(f"{cls.__qualname__}: versions count from 1, not {version}")
+            found.problems.append(f"versions count from 1, not {version}")
         setattr(cls, _MARK, found)
         return cls
 
@@ -101,11 +100,11 @@ def migrates(cls: type[Any], *, from_version: int) -> Callable[[M], M]:
             message = f"@migrates({cls.__qualname__}): the class has no @type_name"
             raise TypeError(message)
         if from_version in found.migrations:
-            found.problems.append(f"{cls.__qualname__}: two migrations from version {from_version}")
+            found.problems.append(f"there are two migrations from version {from_version}")
         if not 1 <= from_version < found.version:
             found.problems.append(
-                f"{cls.__qualname__}: a migration from version {from_version} does not lead to "
-                f"version {found.version}"
+                f"a migration from version {from_version} does not lead to version {found.version}; "
+                "raise @type_name(..., version=)"
             )
         found.migrations[from_version] = migration
         return migration

@@ -1,0 +1,217 @@
+"""Reads component classes, and tells every breach of the rules at once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from greenroom.components._docs import first_paragraph
+from greenroom.components._handler_rules import BASES, read_handlers
+from greenroom.components._hints import (
+    has_type_variable,
+    hints_of,
+    type_arguments,
+    union_members,
+)
+from greenroom.components._stored import read_stored, read_stored_event, type_name_clashes
+from greenroom.components.definition import (
+    ComponentDefinition,
+    ComponentMark,
+    StoredTypeInfo,
+    component_mark,
+)
+from greenroom.components.event_sourced_entity import EventSourcedEntity
+from greenroom.components.function_tool import tool_mark
+from greenroom.components.handlers import HandlerDefinition
+from greenroom.components.tools import ToolDefinition, define_tool
+from greenroom.errors import DefinitionError
+from greenroom.ids import is_component_id
+
+_NEVER_GIVEN = frozenset(
+    ("ComponentClient", "AsyncComponentClient", "EntityClient", "AsyncEntityClient", "Runtime")
+)
+"""By name, since nothing here may import what carries components out."""
+
+
+def define(cls: type[Any]) -> ComponentDefinition:
+    """Read and check one component class.
+
+    Raises:
+        DefinitionError: Lists every breach of the rules.
+    """
+    return define_all([cls])[0]
+
+
+def define_all(classes: Iterable[type[Any]]) -> list[ComponentDefinition]:
+    """Read and check the component classes of a service.
+
+    Raises:
+        DefinitionError: Lists every breach of every class, and what clashes between them.
+    """
+    found, problems = read_all(classes)
+    if problems:
+        raise DefinitionError(problems)
+    return found
+
+
+def read_all(classes: Iterable[type[Any]]) -> tuple[list[ComponentDefinition], list[str]]:
+    """What could be read of some classes, and every breach of the rules."""
+    readers = [_Reader(cls) for cls in classes]
+    found = [made for reader in readers if (made := reader.read()) is not None]
+    problems = [problem for reader in readers for problem in reader.problems]
+    problems += _id_clashes(found) + type_name_clashes(found)
+    return found, list(dict.fromkeys(problems))
+
+
+def _id_clashes(found: Sequence[ComponentDefinition]) -> list[str]:
+    problems = []
+    ids: dict[str, ComponentDefinition] = {}
+    for one in found:
+        other = ids.setdefault(one.id, one)
+        if other is not one:
+            problems.append(
+                f"{one.cls.__qualname__} and {other.cls.__qualname__} both have the component id "
+                f"{one.id!r}" + (" (the class was given twice)" if other.cls is one.cls else "")
+            )
+    return problems
+
+
+class _Reader:
+    """Reads one class, and notes every breach it comes across."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+        self._name = getattr(cls, "__qualname__", repr(cls))
+        self.problems: list[str] = []
+
+    def read(self) -> ComponentDefinition | None:
+        mark = self._component_mark()
+        if mark is None:
+            return None
+        names = dict(mark.names)
+        types = self._types(names)
+        self._check_apply_event()
+        handlers = read_handlers(self._cls, mark.id, names, self._breach)
+        dependencies = self._dependencies(names)
+        summary = first_paragraph(self._cls)
+        tools = self._tools(mark, handlers, summary)
+        if types is None or self.problems:
+            return None
+        state_type, event_types, stored = types
+        return ComponentDefinition(
+            id=mark.id,
+            kind=self._cls.kind,
+            cls=self._cls,
+            name=mark.name or self._cls.__name__,
+            description=mark.description or summary,
+            state_type=state_type,
+            event_types=event_types,
+            stored_types=stored,
+            handlers=handlers,
+            dependencies=dependencies,
+            tools=tools,
+        )
+
+    def _breach(self, text: str) -> None:
+        self.problems.append(f"{self._name}{text}")
+
+    def _component_mark(self) -> ComponentMark | None:
+        if not isinstance(self._cls, type) or not issubclass(self._cls, BASES):
+            self._breach(" is not a component; subclass EventSourcedEntity or KeyValueEntity")
+            return None
+        mark = component_mark(self._cls)
+        if mark is None:
+            self._breach(' has no @component("its-id")')
+        elif not is_component_id(mark.id):
+            self._breach(
+                f": the component id {mark.id!r} must be lower case letters, digits and hyphens, "
+                "beginning with a letter"
+            )
+        return mark
+
+    # -- types -----------------------------------------------------------------------------
+
+    def _types(
+        self, names: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], tuple[StoredTypeInfo, ...]] | None:
+        base = next(one for one in BASES if issubclass(self._cls, one))
+        try:
+            arguments = type_arguments(self._cls, base, names)
+        except NameError as error:
+            self._breach(f": its type parameters mention {error.name!r}, which is not known there")
+            return None
+        if arguments is None or any(has_type_variable(one) for one in arguments):
+            wanted = "[State, Event]" if base is EventSourcedEntity else "[State]"
+            self._breach(f" must say what it stores: {base.__name__}{wanted}")
+            return None
+        state_type, *events = arguments
+        event_types = union_members(events[0]) if events else ()
+        found = [read_stored(state_type, names)]
+        found += [read_stored_event(one, names) for one in event_types]
+        for _, problems in found:
+            for problem in problems:
+                self._breach(f" stores {problem}")
+        return state_type, event_types, tuple(one for one, _ in found if one is not None)
+
+    def _check_apply_event(self) -> None:
+        if not issubclass(self._cls, EventSourcedEntity):
+            return
+        apply_event = self._cls.apply_event
+        if apply_event is EventSourcedEntity.apply_event:
+            self._breach(" has no apply_event(self, event), which makes state of its events")
+        elif inspect.iscoroutinefunction(apply_event) or inspect.isgeneratorfunction(apply_event):
+            self._breach(".apply_event must be a plain def: it computes and never waits")
+
+    def _tools(
+        self, mark: ComponentMark, handlers: Mapping[str, HandlerDefinition], summary: str
+    ) -> tuple[ToolDefinition, ...]:
+        tools = []
+        for name, handler in handlers.items():
+            said = tool_mark(self._cls, name)
+            if said is None:
+                continue
+            tool, problems = define_tool(mark.id, summary, handler, said)
+            self.problems += [f"{self._name}: {problem}" for problem in problems]
+            if tool is not None:
+                tools.append(tool)
+        return tuple(tools)
+
+    # -- constructor -----------------------------------------------------------------------
+
+    def _dependencies(self, names: dict[str, Any]) -> dict[str, Any]:
+        constructor = self._cls.__init__
+        if constructor is object.__init__:
+            return {}
+        try:
+            hints = hints_of(constructor, self._cls, names)
+        except Exception as error:
+            reason = getattr(error, "name", None) or error
+            self._breach(f".__init__: the annotations mention {reason!r}, which is unknown")
+            return {}
+        wanted: dict[str, Any] = {}
+        for one in list(inspect.signature(constructor).parameters.values())[1:]:
+            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                continue
+            kind = hints.get(one.name)
+            problem = _wrong_dependency(one, kind)
+            if problem is not None:
+                self._breach(f".__init__{problem}")
+            else:
+                wanted[one.name] = kind
+        return wanted
+
+
+def _wrong_dependency(one: inspect.Parameter, kind: Any) -> str | None:
+    if kind is None:
+        return f": {one.name} has no type, so nobody knows what to give it"
+    if one.kind is one.POSITIONAL_ONLY:
+        return f": {one.name} can't be given by name; drop the /"
+    for member in union_members(kind):
+        name = getattr(member, "__name__", "")
+        if name in _NEVER_GIVEN:
+            return (
+                f" asks for a {name}; entities compute and call nobody. Let a workflow or an "
+                "endpoint make the call"
+            )
+    return None
