@@ -83,7 +83,16 @@ class Inbox:
     `put` runs in the sender, so a full mailbox refuses there by raising.
     """
 
-    __slots__ = ("_front", "_queue", "_running", "actor", "dispatcher", "limit", "paused")
+    __slots__ = (
+        "_control",
+        "_front",
+        "_queue",
+        "_running",
+        "actor",
+        "dispatcher",
+        "limit",
+        "paused",
+    )
 
     def __init__(self) -> None:
         self.actor: SlicedActor | None = None
@@ -92,6 +101,7 @@ class Inbox:
         self.paused = False
         self._queue: SimpleQueue[Envelope] = SimpleQueue()
         self._front: list[Envelope] | None = None
+        self._control: list[Envelope] | None = None
         # Held while a slice is scheduled or running: the single-writer guarantee.
         self._running = threading.Lock()
 
@@ -108,9 +118,16 @@ class Inbox:
             self._schedule()
 
     def put_first(self, envelopes: Iterable[Envelope]) -> None:
-        """Queue messages before all others, past the limit and even while paused."""
+        """Queue messages before all others, past the limit."""
         with _front_lock:
             self._front = [*envelopes, *(self._front or ())] or None
+        if not self.paused and self._running.acquire(blocking=False):
+            self._schedule()
+
+    def put_control(self, envelope: Envelope) -> None:
+        """Queue a message of the runtime's own, which is handled even while paused."""
+        with _front_lock:
+            self._control = [*(self._control or ()), envelope]
         if self._running.acquire(blocking=False):
             self._schedule()
 
@@ -143,19 +160,24 @@ class Inbox:
 
     def has_work(self) -> bool:
         """Whether a slice would find something to do."""
-        return self._front is not None or (not self.paused and not self._queue.empty())
+        return self._control is not None or (not self.paused and not self.empty())
 
     def take(self) -> Envelope | None:
         """The next message for a slice, or None."""
+        # Only the holder of the flag takes, so what is there now is still there below.
+        if self._control is not None:
+            with _front_lock:
+                first, *rest = self._control
+                self._control = rest or None
+                return first
+        if self.paused:
+            return None
         if self._front is not None:
             with _front_lock:
                 first, *rest = self._front
                 self._front = rest or None
                 return first
-        # Only the holder of the flag takes, so what is there now is still there below.
-        if self.paused or self._queue.empty():
-            return None
-        return self._queue.get_nowait()
+        return None if self._queue.empty() else self._queue.get_nowait()
 
     def get(self) -> Envelope:
         """Pykka's protocol: the next message."""
@@ -166,10 +188,10 @@ class Inbox:
 
     def empty(self) -> bool:
         """Pykka's protocol: whether nothing is queued."""
-        return self._front is None and self._queue.empty()
+        return self._control is None and self._front is None and self._queue.empty()
 
     def __len__(self) -> int:
-        return self._queue.qsize() + len(self._front or ())
+        return self._queue.qsize() + len(self._front or ()) + len(self._control or ())
 
     def _schedule(self) -> None:
         if self.dispatcher is not None and self.actor is not None:

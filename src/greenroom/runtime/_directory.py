@@ -161,7 +161,7 @@ class Directory:
         for ref in refs:
             actor = self._live.get(ref)
             if actor is not None and not self._passivate(ref, actor):
-                actor.actor_inbox.put_first([Control(actor.drop)])
+                actor.actor_inbox.put_control(Control(actor.drop))
 
     def abandon(self, matches: Callable[[EntityRef], bool]) -> None:
         """Drop instances that this process no longer owns, whatever they are doing."""
@@ -170,7 +170,7 @@ class Directory:
                 with self._lock:
                     if self._live.get(actor.ref) is actor:
                         del self._live[actor.ref]
-                actor.actor_inbox.put_first([Control(actor.abandon)])
+                actor.actor_inbox.put_control(Control(actor.abandon))
 
     def redeliver(self, envelope: Envelope) -> None:
         """A message reached an instance that had just left memory: hand it to the next one."""

@@ -73,6 +73,7 @@ class EntityActor(SlicedActor):
         self.phase = COLD
         self.sequence_number = 0
         self.expires_at: int | None = None
+        self._load_number = 0
         self._life = Life()
         self._last: PendingWrite | None = None
         self._keys: dict[str, PendingWrite] | None = None
@@ -207,7 +208,7 @@ class EntityActor(SlicedActor):
         self.host.read_later(look_up)
 
     def _answer_from_elsewhere(self, call: CallRequest, error: GreenroomError) -> None:
-        self.actor_inbox.put_first([Control(lambda: self._answer(call, error))])
+        self.actor_inbox.put_control(Control(lambda: self._answer(call, error)))
 
     def _is_in_flight(self, call: CallRequest, key: str) -> bool:
         """Whether the same key is on its way to the disk; then this call waits for it."""
@@ -314,7 +315,7 @@ class EntityActor(SlicedActor):
 
     def on_write_failed(self) -> None:
         """A write did not go in; told by the writer, handled in a slice of this actor."""
-        self.actor_inbox.put_first([Control(self._settle_failed_writes)])
+        self.actor_inbox.put_control(Control(self._settle_failed_writes))
 
     def _settle_failed_writes(self) -> None:
         failed: list[PendingWrite] = []
@@ -365,15 +366,21 @@ class EntityActor(SlicedActor):
                 deliver(message, self._failures.refusal(self.ref))
             return
         last = self._last
-        if last is not None and not last.done:
+        if last is not None and last.error is not None:
+            # The writer is about to tell; settling that comes first, and ends the pause.
+            self.actor_inbox.paused = True
+            self.actor_inbox.put_first([message])
+        elif last is not None and not last.done:
             # Writes of the life before are still under way; what they leave is what to load.
             self._wait_for(last, message)
         elif self.host.dispatcher.blocking_allowed():
             self._finish_recovery(message, *self._load())
         else:
             self.phase = LOADING
+            self._load_number += 1
             self.actor_inbox.paused = True
-            self.host.read_later(lambda: self._load_elsewhere(message))
+            number = self._load_number
+            self.host.read_later(lambda: self._load_elsewhere(message, number))
 
     def _wait_for(self, last: PendingWrite, message: Any) -> None:
         self.actor_inbox.paused = True
@@ -386,21 +393,24 @@ class EntityActor(SlicedActor):
                 self.on_receive(message)
 
         last.hold(
-            WhenWritten(lambda: self.actor_inbox.put_first([Control(go_on)])),  # type: ignore[arg-type]
+            WhenWritten(lambda: self.actor_inbox.put_control(Control(go_on))),  # type: ignore[arg-type]
             NOTHING,
         )
 
-    def _load_elsewhere(self, message: Any) -> None:
+    def _load_elsewhere(self, message: Any, number: int) -> None:
         loaded, error = self._load()
 
         def finish() -> None:
             self.actor_inbox.paused = False
             if self.actor_stopped.is_set():
                 self.host.redeliver(message)
-            else:
+            elif self.phase is LOADING and number == self._load_number:
                 self._finish_recovery(message, loaded, error)
+            else:
+                # The state was dropped while this was read; it may be out of date.
+                self.on_receive(message)
 
-        self.actor_inbox.put_first([Control(finish)])
+        self.actor_inbox.put_control(Control(finish))
 
     def _load(self) -> tuple[Any, BaseException | None]:
         try:

@@ -225,8 +225,8 @@ def test_a_busy_actor_lets_others_run() -> None:
     pool.stop()
 
 
-def test_messages_at_the_front_come_first_even_when_paused(dispatcher: Dispatcher) -> None:
-    """The runtime's own messages end a pause; nobody else's do."""
+def test_only_the_runtimes_own_messages_pass_a_pause(dispatcher: Dispatcher) -> None:
+    """They end it; what was put first comes next, then the rest."""
     seen: list[str] = []
 
     class Pausing(SlicedActor):
@@ -241,6 +241,7 @@ def test_messages_at_the_front_come_first_even_when_paused(dispatcher: Dispatche
     from pykka._envelope import Envelope
 
     ref.actor_inbox.put_first([Envelope("front")])
+    ref.actor_inbox.put_control(Envelope("control"))
     waiting.get(timeout=5)
 
-    assert seen == ["pause", "front", "ordinary"]
+    assert seen == ["pause", "control", "front", "ordinary"]
