@@ -1,5 +1,6 @@
 """What an application subclasses: declarations only, no threads, no I/O."""
 
+from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
 from greenroom.components.contexts import (
     CommandContext,
@@ -29,7 +30,7 @@ from greenroom.components.effects import (
 from greenroom.components.entity import Component, Entity, Kinded
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import ToolAnnotation, ToolCall, function_tool
-from greenroom.components.handlers import HandlerDefinition, Parameter
+from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_endpoint import (
     McpEndpointDefinition,

@@ -18,12 +18,13 @@ from greenroom.components._hints import (
     type_parameters_of,
     union_members,
 )
+from greenroom.components._parameters import Parameter, alias_of, read_parameter
 from greenroom.components.contexts import CommandContext, ToolContext
 from greenroom.components.effects import Effect, ReadOnlyEffect
 from greenroom.components.entity import Component, Entity
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
-from greenroom.components.handlers import HandlerDefinition, Parameter, alias_of, read_parameter
+from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
 
 BASES = (EventSourcedEntity, KeyValueEntity)

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
+import itertools
+import json
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import Annotated, Any, NotRequired, get_args, get_origin
-from uuid import UUID
+from typing import Any
 
 import orjson
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.fields import Field, FieldInfo
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from greenroom.components._hints import is_shareable, union_members
+from greenroom.components._hints import is_shareable
+from greenroom.components._parameters import (
+    Parameter,
+    arguments_type,
+    exact_kinds,
+    is_scalar,
+    is_text,
+)
 from greenroom.errors import InvalidArgumentsError
 
-_EXACT = (int, str, bool, float, bytes, Decimal, datetime, date, time, timedelta, UUID)
-"""Types whose values need no look when they are exactly of the type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of a handler."""
-
-    name: str
-    type: Any
-    """As annotated, with descriptions moved into a pydantic `Field`."""
-    required: bool
-    default: Any
-    description: str | None
+_MOST_KINDS = 64
+"""Combinations of argument types that a handler knows beforehand; beyond, all are validated."""
 
 
 class HandlerDefinition:
@@ -41,9 +33,10 @@ class HandlerDefinition:
     __slots__ = (
         "_arguments_to_json",
         "_copiers",
-        "_exact",
+        "_fitting",
+        "_has_sets",
+        "_is_scalar",
         "_names",
-        "_plain",
         "_reply",
         "_reply_to_json",
         "_tag",
@@ -78,7 +71,7 @@ class HandlerDefinition:
         self.description = description
         self.parameters = parameters
         self.reply_type = reply_type
-        self.arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(_typed_dict(name, parameters))
+        self.arguments: TypeAdapter[dict[str, Any]] = TypeAdapter(arguments_type(name, parameters))
         self._arguments_to_json = self.arguments.serializer.to_json
         self._validate_arguments = self.arguments.validator.validate_python
         self.reply_shareable = is_shareable(reply_type)
@@ -86,9 +79,10 @@ class HandlerDefinition:
         self._reply_to_json = self._reply.serializer.to_json
         self._tag = name.encode() + b"\0"
         self._names = tuple(one.name for one in parameters)
-        self._exact = tuple(_exact(one.type) for one in parameters)
-        self._plain = None not in self._exact
-        self._text = frozenset(one.name for one in parameters if _is_text(one.type))
+        self._fitting = _fitting(parameters)
+        self._is_scalar = all(is_scalar(one.type) for one in parameters)
+        self._has_sets = _has_sets(self.arguments.core_schema)
+        self._text = frozenset(one.name for one in parameters if is_text(one.type))
         self._copiers: dict[int, TypeAdapter[Any]] = {
             place: TypeAdapter(one.type)
             for place, one in enumerate(parameters)
@@ -108,12 +102,11 @@ class HandlerDefinition:
         Raises:
             InvalidArgumentsError: Names every parameter that does not fit.
         """
-        if self._plain and not kwargs and len(args) == len(self._exact):
-            for value, kind in zip(args, self._exact, strict=True):
-                if type(value) is not kind:
-                    break
-            else:
-                return args
+        if self._fitting and not kwargs:
+            # The types alone show that most calls fit.
+            rest = self._fitting.get(tuple(map(type, args)))
+            if rest is not None:
+                return args + rest if rest else args
         return self._without_sharing(self._validated(self._named(args, kwargs)))
 
     def bind_mapping(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -125,19 +118,27 @@ class HandlerDefinition:
         Raises:
             InvalidArgumentsError: Names every parameter that does not fit.
         """
-        given = self._without_absent(arguments)
         try:
-            return self._in_order(self.arguments.validate_json(orjson.dumps(given)))
+            return self._from_json(arguments)
         except ValidationError as error:
-            decoded = self._with_text_decoded(given)
-            if decoded == given:
+            decoded = self._with_text_decoded(arguments, error)
+            if decoded is None:
                 raise self._invalid(error) from error
             try:
-                return self._in_order(self.arguments.validate_json(orjson.dumps(decoded)))
+                return self._from_json(decoded)
             except ValidationError:
                 raise self._invalid(error) from error
-        except TypeError as error:
-            raise InvalidArgumentsError(self.target, [f"not JSON: {error}"]) from error
+
+    def _from_json(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        try:
+            text = orjson.dumps(arguments)
+        except TypeError:
+            try:
+                # Slower, and knows more: large integers, decimals, models.
+                text = to_json(arguments)
+            except PydanticSerializationError as error:
+                raise InvalidArgumentsError(self.target, [f"not JSON: {error}"]) from error
+        return self._in_order(self.arguments.validate_json(text))
 
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if not kwargs and len(args) <= len(self._names):
@@ -164,47 +165,62 @@ class HandlerDefinition:
         return self._in_order(validated)
 
     def _in_order(self, validated: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(validated.get(one.name, one.default) for one in self.parameters)
+        return tuple(
+            validated[one.name] if one.name in validated else one.default_value()
+            for one in self.parameters
+        )
 
     def _without_sharing(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if not self._copiers:
             return values
         return tuple(
-            values[place]
-            if (adapter := self._copiers.get(place)) is None
-            else adapter.validate_json(
-                adapter.dump_json(values[place], by_alias=False, round_trip=True),
-                by_alias=True,
-                by_name=True,
-            )
-            for place in range(len(values))
+            value if place not in self._copiers or value is None else self._copy(place, value)
+            for place, value in enumerate(values)
         )
 
-    def _without_absent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        absent = {one.name for one in self.parameters if not one.required and one.default is None}
-        return {
-            name: value
-            for name, value in arguments.items()
-            if value is not None or name not in absent
-        }
+    def _copy(self, place: int, value: Any) -> Any:
+        adapter = self._copiers[place]
+        try:
+            data = adapter.serializer.to_json(
+                value, by_alias=False, round_trip=True, warnings="error"
+            )
+            return adapter.validator.validate_json(data, by_alias=True, by_name=True)
+        except ValidationError as error:
+            problems = describe(error, self._names)
+        except PydanticSerializationError as error:
+            problems = [str(error)]
+        name = self._names[place]
+        raise InvalidArgumentsError(
+            self.target, [f"{name}: does not come back from JSON: {one}" for one in problems]
+        )
 
-    def _with_text_decoded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_text_decoded(
+        self, arguments: Mapping[str, Any], error: ValidationError
+    ) -> dict[str, Any] | None:
+        failed = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
         decoded = dict(arguments)
-        for name, value in arguments.items():
-            if isinstance(value, str) and name not in self._text:
+        for name in failed - self._text:
+            if isinstance(value := decoded.get(str(name)), str):
                 try:
-                    decoded[name] = orjson.loads(value)
+                    decoded[str(name)] = orjson.loads(value)
                 except orjson.JSONDecodeError:
                     continue
-        return decoded
+        return None if decoded == arguments else decoded
 
     def _invalid(self, error: ValidationError) -> InvalidArgumentsError:
         return InvalidArgumentsError(self.target, describe(error, self._names))
 
     def encode_arguments(self, values: tuple[Any, ...]) -> bytes:
-        """Arguments as JSON, to cross to another process."""
+        """Arguments as JSON, to cross to another process.
+
+        Raises:
+            InvalidArgumentsError: They can't cross: text that is no Unicode, bytes that are no text.
+        """
         named = dict(zip(self._names, values, strict=True))
-        return self._arguments_to_json(named, by_alias=False, round_trip=True)
+        try:
+            return self._arguments_to_json(named, by_alias=False, round_trip=True)
+        except PydanticSerializationError as error:
+            raise InvalidArgumentsError(self.target, [str(error)]) from error
 
     def decode_arguments(self, data: bytes) -> tuple[Any, ...]:
         """The arguments again.
@@ -220,8 +236,13 @@ class HandlerDefinition:
     def fingerprint(self, values: tuple[Any, ...]) -> str:
         """The same for the same handler and arguments, on every machine; others differ."""
         data = self.encode_arguments(values)
-        if not self._plain:
-            data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
+        if self._has_sets:
+            # Sets are written in an order that differs between processes.
+            named = dict(zip(self._names, values, strict=True))
+            data = _sorted(_ordered(self.arguments.dump_python(named, by_alias=False)))
+        elif not self._is_scalar:
+            # Not orjson: it turns integers beyond 64 bits into floats.
+            data = _sorted(from_json(data))
         return hashlib.blake2b(self._tag + data, digest_size=16).hexdigest()
 
     # -- replies ---------------------------------------------------------------------------
@@ -263,64 +284,37 @@ def describe(error: ValidationError, known: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def read_parameter(
-    parameter: inspect.Parameter, annotation: Any, documented: Mapping[str, str]
-) -> Parameter:
-    """A parameter with its description: from the annotation, else from the docstring."""
-    required = parameter.default is inspect.Parameter.empty
-    described, text = _described(annotation, documented.get(parameter.name))
-    return Parameter(
-        parameter.name, described, required, None if required else parameter.default, text
-    )
+def _fitting(parameters: tuple[Parameter, ...]) -> dict[tuple[type[Any], ...], tuple[Any, ...]]:
+    """For the types of arguments that need no look: the defaults that follow them."""
+    known: dict[tuple[type[Any], ...], tuple[Any, ...]] = {}
+    kinds = [exact_kinds(one) for one in parameters]
+    for given in range(len(parameters), -1, -1):
+        rest = parameters[given:]
+        if any(one.required or not (one.default is None or is_shareable(one.type)) for one in rest):
+            break
+        if math.prod(len(one) for one in kinds[:given]) + len(known) > _MOST_KINDS:
+            continue
+        defaults = tuple(one.default for one in rest)
+        known |= dict.fromkeys(itertools.product(*kinds[:given]), defaults)
+    return known
 
 
-def alias_of(annotation: Any) -> str | None:
-    """Another name that a `Field` gives a parameter, which no caller could know."""
-    extras = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    for one in extras:
-        if isinstance(one, FieldInfo):
-            for alias in (one.alias, one.validation_alias, one.serialization_alias):
-                if alias is not None:
-                    return str(alias)
-    return None
+def _has_sets(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        kind = schema.get("type")
+        return kind in ("set", "frozenset", "any") or any(map(_has_sets, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(_has_sets, schema))
 
 
-def _described(annotation: Any, documented: str | None) -> tuple[Any, str | None]:
-    if get_origin(annotation) is not Annotated:
-        if documented is None:
-            return annotation, None
-        return Annotated[annotation, Field(description=documented)], documented
-    inner, *extras = get_args(annotation)
-    text = next((one for one in extras if isinstance(one, str)), None)
-    kept = [one for one in extras if not isinstance(one, str)]
-    for one in kept:
-        if isinstance(one, FieldInfo) and one.description:
-            text = text or one.description
-    text = text or documented
-    # pydantic does not read bare text, so it goes into a Field.
-    if text is not None:
-        kept.append(Field(description=text))
-    return Annotated[(inner, *kept)], text
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _ordered(one) for key, one in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((_ordered(one) for one in value), key=_sorted)
+    if isinstance(value, list | tuple):
+        return [_ordered(one) for one in value]
+    return to_jsonable_python(value)
 
 
-def _typed_dict(name: str, parameters: tuple[Parameter, ...]) -> Any:
-    fields = {one.name: one.type if one.required else NotRequired[one.type] for one in parameters}
-    make: Any = TypedDict  # a type checker only knows it with a literal name
-    made = make(f"{name}_arguments", fields)
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
-    return made
-
-
-def _exact(python_type: Any) -> Any:
-    """The type, when a value that is exactly of it needs no further look; else None."""
-    if get_origin(python_type) is Annotated:
-        inner, *extras = get_args(python_type)
-        if any(not isinstance(one, FieldInfo) or one.metadata for one in extras):
-            return None
-        python_type = inner
-    return python_type if python_type in _EXACT else None
-
-
-def _is_text(python_type: Any) -> bool:
-    members = [one for one in union_members(python_type) if one is not type(None)]
-    return str in members
+def _sorted(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -46,11 +46,6 @@ class Opaque:
     """Nothing that pydantic knows."""
 
 
-def define_one(**members: Any) -> Any:
-    """A key value entity of an int with some members."""
-    return component("one")(type("One", (KeyValueEntity[int],), members))
-
-
 def static_handler() -> Any:
     @component("one")
     class One(KeyValueEntity[int]):
