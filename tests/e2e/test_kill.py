@@ -1,6 +1,7 @@
 """A real server, a real MCP client, a SIGKILL in the middle: nothing lost, nothing twice."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -86,3 +87,42 @@ def test_a_graceful_stop_ends_with_zero(database_url: str) -> None:
         assert server.terminate() in (0, -15)
         server.start()
         assert asyncio.run(_quantities(server.url, "c")) == {"tea": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_many_kills_at_random_moments(database_url: str) -> None:
+    """Kill, start, go on: after each, everything acknowledged so far is there, once."""
+    chance = random.Random(7)
+    server = ServerProcess(SHOP, database_url)
+    acknowledged: set[str] = set()
+    with server:
+        for round_ in range(8):
+            acknowledged |= asyncio.run(_fill_for(server, round_, chance.uniform(0.05, 1.0)))
+            server.start()
+            quantities = asyncio.run(_quantities(server.url, "c"))
+            assert acknowledged <= quantities.keys()
+            assert set(quantities.values()) <= {1}
+    assert len(acknowledged) > 50
+
+
+async def _fill_for(server: ServerProcess, round_: int, seconds: float) -> set[str]:
+    """Several clients add products; after a while the server is killed, whatever it is at."""
+    acknowledged: set[str] = set()
+
+    async def caller(number: int) -> None:
+        try:
+            async with Client(f"{server.url}/mcp") as client:
+                for turn in range(1000):
+                    product = f"p-{round_}-{number}-{turn}"
+                    await asyncio.wait_for(_add(client, "c", product, product), 10)
+                    acknowledged.add(product)
+        except Exception:
+            return
+
+    async def killer() -> None:
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(server.kill)
+
+    await asyncio.gather(killer(), *(caller(number) for number in range(4)))
+    return acknowledged
