@@ -27,20 +27,32 @@ class Component:
         cls,
         *,
         bind: str | Callable[[ToolContext], str] | None = None,
-        only: Set[str] | None = None,
-        exclude: Set[str] | None = None,
+        only: Set[str | Callable[..., object]] | None = None,
+        exclude: Set[str | Callable[..., object]] | None = None,
     ) -> ToolSet:
         """This component's tools, chosen and bound.
 
         Args:
             bind: The instance id (or a function of the call's context that gives it), taken out
                 of the schema so that a model can't name somebody else's instance.
-            only: Method names to offer; all of them by default.
-            exclude: Method names not to offer.
+            only: The methods to offer, as names or as `{ShoppingCart.add_item}`; all of them by
+                default.
+            exclude: The methods not to offer.
+
+        Example:
+            >>> ShoppingCart.tools(bind=lambda call: call.principal)       # doctest: +SKIP
         """
         from greenroom.components.tools import ToolSet
 
-        return ToolSet(cls, bind=bind, only=only, exclude=exclude)
+        return ToolSet(cls, bind=bind, only=_names(only), exclude=_names(exclude))
+
+
+def _names(methods: Set[str | Callable[..., object]] | None) -> frozenset[str] | None:
+    if methods is None:
+        return None
+    return frozenset(
+        one if isinstance(one, str) else getattr(one, "__name__", str(one)) for one in methods
+    )
 
 
 class Entity(Component, Generic[S]):

@@ -196,6 +196,8 @@ def _tools_of(
     if not isinstance(chosen, ToolSet):
         return [], [f"{entry!r} gives no tools; name a component class, or its tools(...)"]
     name = getattr(chosen.component, "__name__", repr(chosen.component))
+    if not (chosen.bind is None or callable(chosen.bind) or is_instance_id(chosen.bind)):
+        return [], [f"{name}.tools(bind={chosen.bind!r}): no instance can have this id"]
     definition = definitions.get(chosen.component)
     if definition is None:
         return [], [f"{name} gives tools but is not among the service's components"]
@@ -215,9 +217,18 @@ def _tools_of(
     ]
     if not tools and not problems:
         problems.append(f"{name} has no tools; mark a handler with @function_tool")
-    if isinstance(chosen.bind, str) or callable(chosen.bind):
+    if chosen.bind is not None:
         tools = [_bound(tool, chosen.bind) for tool in tools]
     return tools, problems
+
+
+def is_instance_id(text: object) -> bool:
+    """Whether it can be the id of an instance."""
+    try:
+        entity_ref("", text)  # type: ignore[arg-type]
+    except InvalidIdError:
+        return False
+    return True
 
 
 def _bound(tool: ToolDefinition, bind: Bind) -> ToolDefinition:
