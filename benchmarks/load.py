@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -14,36 +15,76 @@ MODERN, LEGACY = "2026-07-28", "2025-11-25"
 
 Requests = Iterator[bytes]
 
+_NUMBER = b"1073741824"
+"""Stands for the number of a request in a template; as many digits as any that is used."""
+FIRST = 2_000_000_000
+DIFFERENT = 400
+"""Requests with different arguments."""
+
 
 def tool_calls(
     tool: str, arguments: Callable[[int], dict[str, Any]], *, version: str, keyed: bool
 ) -> Requests:
-    """Requests without end; with `keyed`, each under an idempotency key of its own."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": version,
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
-    }
+    """Requests without end; with `keyed`, each under an idempotency key of its own.
+
+    Made from a few finished ones, in which only the number differs: the generator must not be
+    what is measured.
+    """
+    templates = [
+        _request(tool, arguments(number), version=version, keyed=keyed)
+        for number in range(DIFFERENT)
+    ]
+    for number in itertools.count(FIRST):
+        yield templates[number % DIFFERENT].replace(_NUMBER, b"%d" % number)
+
+
+def _request(tool: str, arguments: dict[str, Any], *, version: str, keyed: bool) -> bytes:
     modern = version == MODERN
-    for number in itertools.count(1):
-        params = {"name": tool, "arguments": arguments(number)}
-        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-        if modern:
-            params["_meta"] = meta
-        body = json.dumps(message, separators=(",", ":")).encode()
-        lines = [
-            "POST /mcp HTTP/1.1",
-            "Host: 127.0.0.1",
-            "Content-Type: application/json",
-            "Accept: application/json, text/event-stream",
-            f"MCP-Protocol-Version: {version}",
-            f"Content-Length: {len(body)}",
-        ]
-        if modern:
-            lines += ["Mcp-Method: tools/call", f"Mcp-Name: {tool}"]
-        if keyed:
-            lines.append(f"Idempotency-Key: key-{number}")
-        yield "\r\n".join([*lines, "", ""]).encode() + body
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
+    if modern:
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
+        }
+    number = int(_NUMBER)
+    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    body = json.dumps(message, separators=(",", ":")).encode()
+    lines = [
+        "POST /mcp HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+        f"MCP-Protocol-Version: {version}",
+        f"Content-Length: {len(body)}",
+    ]
+    if modern:
+        lines += ["Mcp-Method: tools/call", f"Mcp-Name: {tool}"]
+    if keyed:
+        lines.append(f"Idempotency-Key: key-{number}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def generate_alone(port: int, requests: Requests, expected: bytes, pace: Pace) -> None:
+    """`generate` for one connection, on a blocking socket: a loop would cost as much as a call.
+
+    Raises:
+        RuntimeError: An answer was not a success, with that answer.
+    """
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pace.start()
+        while True:
+            connection.sendall(next(requests))
+            received = b""
+            while not _is_whole(received):
+                data = connection.recv(65536)
+                if not data:
+                    raise RuntimeError("the server closed the connection")
+                received += data
+            _check(received, expected)
+            if pace.done():
+                return
 
 
 async def generate(
@@ -83,23 +124,18 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         received = self._received = self._received + data
-        end = received.find(b"\r\n\r\n")
-        if end < 0 or len(received) < end + 4 + _length(received, end):
+        if not _is_whole(received):
             return
         self._received = b""
-        if not received.startswith(b"HTTP/1.1 200") or not self._succeeded(received, end):
-            self._end(RuntimeError(received.decode("utf-8", "replace")))
-        elif self._pace.done():
+        try:
+            _check(received, self._expected)
+        except RuntimeError as error:
+            self._end(error)
+            return
+        if self._pace.done():
             self._end(None)
         else:
             self.send()
-
-    def _succeeded(self, received: bytes, end: int) -> bool:
-        return (
-            received.find(b'"result"', end) > 0
-            and received.find(b'"isError":true', end) < 0
-            and received.find(self._expected, end) > 0
-        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc or RuntimeError("the server closed the connection"))
@@ -111,6 +147,23 @@ class _Connection(asyncio.Protocol):
             else:
                 self.finished.set_exception(error)
         self._transport.close()
+
+
+def _check(received: bytes, expected: bytes) -> None:
+    end = received.find(b"\r\n\r\n")
+    if (
+        received.startswith(b"HTTP/1.1 200")
+        and received.find(b'"result"', end) > 0
+        and received.find(b'"isError":true', end) < 0
+        and received.find(expected, end) > 0
+    ):
+        return
+    raise RuntimeError(received.decode("utf-8", "replace"))
+
+
+def _is_whole(received: bytes) -> bool:
+    end = received.find(b"\r\n\r\n")
+    return end > 0 and len(received) >= end + 4 + _length(received, end)
 
 
 def _length(received: bytes, end: int) -> int:

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.load import generate, tool_calls
+from benchmarks.load import DIFFERENT, generate, generate_alone, tool_calls
 from benchmarks.pace import TEXT, Pace, settle
 
 CORE = 1
-ENTITIES = 400
 START_SECONDS = 30.0
 
 SUM: tuple[Callable[[int], dict[str, Any]], bytes] = (lambda _: {"a": 4000, "b": 242}), b"4242"
@@ -26,7 +25,7 @@ LIVE_SUM: tuple[Callable[[int], dict[str, Any]], bytes] = (
     b"4242",
 )
 RECORD: tuple[Callable[[int], dict[str, Any]], bytes] = (
-    lambda number: {"ledger_id": f"ledger-{number % ENTITIES}", "text": TEXT},
+    lambda number: {"ledger_id": f"ledger-{number % DIFFERENT}", "text": TEXT},
     b'"content"',
 )
 
@@ -51,7 +50,10 @@ def run(
         settle()
         pace = Pace(seconds)
         before = _processor_seconds(process.pid)
-        _on_a_loop(generate(port, callers, requests, expected, pace))
+        if callers == 1:
+            generate_alone(port, requests, expected, pace)
+        else:
+            _on_a_loop(generate(port, callers, requests, expected, pace))
         used = _processor_seconds(process.pid) - before
         figures = pace.figures()
         client = figures.pop("cpu_us")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 
-from benchmarks.ours.ledger import LedgerEntity
+from benchmarks.ours.ledger import Ledger, LedgerEntity
 from benchmarks.resident import resident_bytes
 from greenroom.runtime import Runtime
 from greenroom.settings import Settings
@@ -41,9 +42,22 @@ async def _measured(runtime: Runtime, entities: int) -> dict[str, float]:
         live: Any = (await asyncio.to_thread(runtime.health))["live"]
         if live != BEFORE + entities:
             sys.exit(f"only {live} entities are live")
-        return {"value": (after - before) / entities, "process_mib": after / 1024**2}
+        return {
+            "value": (after - before) / entities,
+            "state": _bytes_of_a_state(),
+            "process_mib": after / 1024**2,
+        }
     finally:
         await runtime.stop_async()
+
+
+def _bytes_of_a_state() -> float:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    states = [Ledger(entries=number) for number in range(1000)]
+    size = (tracemalloc.get_traced_memory()[0] - before) / len(states)
+    tracemalloc.stop()
+    return size
 
 
 async def _use(runtime: Runtime, numbers: range) -> None:

@@ -60,12 +60,16 @@ def _on_pg(database_url: str) -> Callable[[list[Row]], object]:
         ).encode()
     )
     connection.commit()
+    # A row alone is quickest as a transaction of one statement: one round trip, not three.
+    connection.autocommit = True
     cursor = connection.cursor()
+    statement = "INSERT INTO journal (instance, number, payload) VALUES (%s, %s, %s)"
 
     def insert(rows: list[Row]) -> None:
-        cursor.executemany(
-            "INSERT INTO journal (instance, number, payload) VALUES (%s, %s, %s)", rows
-        )
-        connection.commit()
+        if len(rows) == 1:
+            cursor.execute(statement, rows[0])
+            return
+        with connection.transaction():
+            cursor.executemany(statement, rows)
 
     return insert
