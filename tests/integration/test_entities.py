@@ -69,6 +69,14 @@ def test_a_reply_means_durable(settings: Settings) -> None:
         assert runtime.client.for_event_sourced_entity(Counter, "a").ask(Counter.total) == 12
 
 
+def test_a_read_only_handler_can_not_write(runtime: Runtime) -> None:
+    """Models may call it without approval; type checkers see it, but not everybody runs one."""
+    counter = runtime.client.for_event_sourced_entity(Counter, "a")
+    with pytest.raises(HandlerError):
+        counter.ask(Counter.read_and_write)
+    assert counter.ask(Counter.total) == 0
+
+
 def test_instances_do_not_share_anything(runtime: Runtime) -> None:
     """An id is an instance of its own."""
     client = runtime.client

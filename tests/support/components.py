@@ -117,6 +117,11 @@ class Counter(EventSourcedEntity[Count, CounterEvent]):
     def get(self) -> ReadOnlyEffect[Count]:
         return self.effects.reply(self.state)
 
+    def read_and_write(self) -> ReadOnlyEffect[int]:
+        return self.effects.persist(Increased(by=1)).then_reply(  # type: ignore[return-value]
+            lambda count: count.total
+        )
+
     def total(self) -> ReadOnlyEffect[int]:
         return self.effects.reply(self.state.total)
 

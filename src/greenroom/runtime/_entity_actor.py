@@ -130,6 +130,9 @@ class EntityActor(SlicedActor):
             self._reply(call, effect)
         elif type(effect) is Failure:
             self._decline(call, effect.error)
+        elif call.handler.read_only:
+            # What promises to change nothing runs without approval, and beside others.
+            self._crash(call, TypeError(f"{call.target} is read-only but returned {effect!r}"))
         else:
             self._write(call, effect)
 

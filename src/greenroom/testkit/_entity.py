@@ -140,6 +140,9 @@ class _Kit(Generic[C, S, E]):
         if not isinstance(effect, PersistEvents | UpdateState):
             message = f"{found.target} returned {effect!r}, which is no effect"
             raise TypeError(message)
+        if found.read_only:
+            message = f"{found.target} is read-only but returned {effect!r}; return Effect[...]"
+            raise TypeError(message)
         if self.is_deleted:
             raise EntityDeletedError(self._ref)
         return self._store(found, effect)

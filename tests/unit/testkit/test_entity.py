@@ -113,6 +113,9 @@ class BoxEntity(KeyValueEntity[Box]):
     def weigh(self, weight: float) -> Effect[None]:
         return self.effects.update_state(Box(weight=weight * math.inf)).then_reply(None)
 
+    def read_and_write(self) -> ReadOnlyEffect[str]:
+        return self.effects.update_state(Box(weight=1)).then_reply("x")  # type: ignore[return-value]
+
     def lie(self) -> ReadOnlyEffect[int]:
         return self.effects.reply("not a number")  # type: ignore[return-value]
 
@@ -127,6 +130,11 @@ def test_a_state_that_can_not_be_stored_is_told() -> None:
         KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, 1.0)
     with pytest.raises(InvalidArgumentsError, match="weight"):
         KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, math.nan)
+
+
+def test_a_read_only_handler_that_writes_is_told() -> None:
+    with pytest.raises(TypeError, match="read_and_write is read-only but returned"):
+        KeyValueTestKit(BoxEntity).run(BoxEntity.read_and_write)
 
 
 def test_a_reply_of_another_type_is_told() -> None:
