@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, TypeVar
 
-from greenroom.components._hints import names_around
+from greenroom.components._hints import names_around, union_members
 from greenroom.components.contexts import EntityContext
 from greenroom.components.entity import Component
 from greenroom.components.handlers import HandlerDefinition
@@ -95,6 +96,11 @@ class ComponentDefinition:
     """What the constructor asks for: parameter name and type, `EntityContext` included."""
     tools: tuple[ToolDefinition, ...]
     _by_function: dict[Any, HandlerDefinition] = field(default_factory=dict)
+
+    @property
+    def state_may_be_none(self) -> bool:
+        """Whether None is a state that the class has named, `EventSourcedEntity[Cart | None, …]`."""
+        return NoneType in union_members(self.state_type)
 
     def handler_for(self, function: Callable[..., Any]) -> HandlerDefinition:
         """The handler that a function of the class, or of one of its bases, stands for.
