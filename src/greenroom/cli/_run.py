@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -144,3 +145,6 @@ class QuietServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
+        # The journal's writer and the loop share the interpreter; at Python's 5 ms each would
+        # wait that long for the other.
+        sys.setswitchinterval(0.0005)

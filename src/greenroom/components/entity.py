@@ -92,9 +92,9 @@ class Entity(Component, Generic[S]):
     def command_context(self) -> CommandContext:
         """About the command being handled; only in a command handler."""
         session = self._greenroom
-        if session.phase != PHASE_COMMAND or session.make_command_context is None:
+        if session.phase != PHASE_COMMAND or session.contexts is None:
             self._refuse("command_context", "in a command handler")
-        return session.make_command_context(session.command)  # type: ignore[no-any-return]
+        return session.contexts.command_context(session.command)
 
     def _refuse(self, what: str, where: str) -> NoReturn:
         message = f"{type(self).__name__}.{what} is only available {where}."

@@ -48,9 +48,9 @@ class EventSourcedEntity(Entity[S], Generic[S, E]):
     def event_context(self) -> EventContext:
         """About the event being applied; only in `apply_event`."""
         session = self._greenroom
-        if session.phase != PHASE_EVENT or session.make_event_context is None:
+        if session.phase != PHASE_EVENT or session.contexts is None:
             self._refuse("event_context", "in apply_event")
-        return session.make_event_context(session.event)  # type: ignore[no-any-return]
+        return session.contexts.event_context(session.event)
 
     @abstractmethod
     def apply_event(self, event: E, /) -> S:

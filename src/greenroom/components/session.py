@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from greenroom.components.contexts import CommandContext, EventContext
 
 S = TypeVar("S")
 
 PHASE_IDLE, PHASE_COMMAND, PHASE_EVENT = 0, 1, 2
+
+
+class Contexts(Protocol):
+    """Makes contexts, for whoever asks for one while a handler or `apply_event` runs."""
+
+    def command_context(self, command: Any, /) -> CommandContext:
+        """About the command being handled."""
+        ...
+
+    def event_context(self, event: Any, /) -> EventContext:
+        """About the event being applied."""
+        ...
 
 
 class EntitySession(Generic[S]):
@@ -17,25 +31,15 @@ class EntitySession(Generic[S]):
     tenth of a command.
     """
 
-    __slots__ = (
-        "command",
-        "deleted",
-        "entity_id",
-        "event",
-        "make_command_context",
-        "make_event_context",
-        "phase",
-        "state",
-    )
+    __slots__ = ("command", "contexts", "deleted", "entity_id", "event", "phase", "state")
 
     def __init__(self, entity_id: str) -> None:
         self.entity_id = entity_id
         self.state: Any = None
         self.deleted = False
         self.phase = PHASE_IDLE
+        self.contexts: Contexts | None = None
         self.command: Any = None
-        """What `make_command_context` needs of the command being handled."""
+        """What `contexts` needs of the command being handled."""
         self.event: Any = None
-        """What `make_event_context` needs of the event being applied."""
-        self.make_command_context: Callable[[Any], Any] | None = None
-        self.make_event_context: Callable[[Any], Any] | None = None
+        """What `contexts` needs of the event being applied."""

@@ -99,7 +99,8 @@ class Inbox:
         self.dispatcher: Dispatcher | None = None
         self.limit = 0
         self.paused = False
-        self._queue: SimpleQueue[Envelope] = SimpleQueue()
+        # Made when a message first has to wait; most instances never have one waiting.
+        self._queue: SimpleQueue[Envelope] | None = None
         self._front: list[Envelope] | None = None
         self._control: list[Envelope] | None = None
         # Held while a slice is scheduled or running: the single-writer guarantee.
@@ -111,9 +112,13 @@ class Inbox:
         Raises:
             OverloadedError: (from the actor) the mailbox is full.
         """
-        if self.limit and self._queue.qsize() >= self.limit and self.actor is not None:
+        queue = self._queue
+        if queue is None:
+            with _front_lock:
+                queue = self._queue = self._queue or SimpleQueue()
+        if self.limit and queue.qsize() >= self.limit and self.actor is not None:
             self.actor.on_overload(envelope)
-        self._queue.put(envelope)
+        queue.put(envelope)
         if not self.paused and self._running.acquire(blocking=False):
             self._schedule()
 
@@ -177,7 +182,8 @@ class Inbox:
                 first, *rest = self._front
                 self._front = rest or None
                 return first
-        return None if self._queue.empty() else self._queue.get_nowait()
+        queue = self._queue
+        return None if queue is None or queue.empty() else queue.get_nowait()
 
     def get(self) -> Envelope:
         """Pykka's protocol: the next message."""
@@ -188,10 +194,12 @@ class Inbox:
 
     def empty(self) -> bool:
         """Pykka's protocol: whether nothing is queued."""
-        return self._control is None and self._front is None and self._queue.empty()
+        queue = self._queue
+        return self._control is None and self._front is None and (queue is None or queue.empty())
 
     def __len__(self) -> int:
-        return self._queue.qsize() + len(self._front or ()) + len(self._control or ())
+        queued = 0 if self._queue is None else self._queue.qsize()
+        return queued + len(self._front or ()) + len(self._control or ())
 
     def _schedule(self) -> None:
         if self.dispatcher is not None and self.actor is not None:
@@ -208,10 +216,9 @@ class SlicedActor(pykka.Actor):
     actor_inbox: Inbox  # type: ignore[assignment]  # narrower than pykka's protocol, on purpose
     mailbox_limit: ClassVar[int] = 0
 
-    def __init__(self, dispatcher: Dispatcher, urn: str | None = None) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         # Not pykka's constructor: its random URN, Event and eager ActorRef are two thirds of
         # what an idle actor weighs.
-        self.actor_urn = urn or f"urn:greenroom:{id(self):x}"
         self.actor_stopped = StopFlag()  # type: ignore[assignment]
         inbox = Inbox()
         inbox.actor = self
@@ -225,6 +232,16 @@ class SlicedActor(pykka.Actor):
         actor = cls(*args, **kwargs)
         actor._start_actor_loop()
         return actor.actor_ref
+
+    @property
+    def name(self) -> str:
+        """What the actor is called, in logs and in its URN."""
+        return f"{id(self):x}"
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # an attribute in pykka; few ever ask
+        """Pykka's name for an actor."""
+        return f"urn:greenroom:{self.name}"
 
     @property
     def actor_ref(self) -> pykka.ActorRef[Any]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 class EventSourcedActor(EntityActor):
     """Carries out what the handlers of an event sourced entity ask for."""
 
-    since_snapshot: int
-
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not PersistEvents:
             self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
@@ -66,6 +64,7 @@ class EventSourcedActor(EntityActor):
         session.phase = PHASE_EVENT
         records = [self._apply_one(call, event) for event in effect.events]
         session.phase = PHASE_IDLE
+        session.event = None
         if effect.delete:
             self.sequence_number += 1
             records.append(NewRecord(RecordKind.DELETION, None, encode_metadata(call, None)))

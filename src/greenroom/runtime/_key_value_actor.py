@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class KeyValueActor(EntityActor):
     """Carries out what the handlers of a key value entity ask for."""
 
-    since_snapshot: int
-
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not UpdateState:
             self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenroom.clock import to_datetime
 from greenroom.components import EntitySession, EventContext, new_instance
@@ -58,6 +58,26 @@ def recover(
     return Recovered(entity, session, stored.head, applied)
 
 
+class _RecordedContexts:
+    """What `apply_event` may ask about an event that was stored before."""
+
+    def __init__(self, ref: EntityRef) -> None:
+        self._ref = ref
+
+    def command_context(self, _command: object, /) -> NoReturn:
+        """There is no command while an instance is recovered."""
+        raise RuntimeError("There is no command while an instance is recovered.")
+
+    def event_context(self, record: StoredRecord, /) -> EventContext:
+        """The stored event's place in the instance's life."""
+        return EventContext(
+            self._ref.instance,
+            record.sequence_number,
+            decode_metadata(record.metadata),
+            to_datetime(record.timestamp),
+        )
+
+
 def _replay(
     codec: Codec,
     ref: EntityRef,
@@ -68,12 +88,7 @@ def _replay(
     applied = 0
     decode = codec.decode
     session.phase = PHASE_EVENT
-    session.make_event_context = lambda record: EventContext(
-        ref.instance,
-        record.sequence_number,
-        decode_metadata(record.metadata),
-        to_datetime(record.timestamp),
-    )
+    session.contexts = _RecordedContexts(ref)
     for record in records:
         if record.value is None or record.kind is not RecordKind.EVENT:
             continue

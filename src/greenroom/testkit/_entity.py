@@ -11,6 +11,7 @@ from greenroom.clock import to_datetime
 from greenroom.components import (
     CommandContext,
     Effect,
+    EntityContext,
     EntitySession,
     EventContext,
     Failure,
@@ -77,11 +78,26 @@ class _Kit(Generic[C, S, E]):
         self._metadata = Metadata.EMPTY
         self._principal: str | None = None
         self._session: EntitySession[Any] = EntitySession(entity_id)
-        self._session.make_command_context = self._command_context
-        self._session.make_event_context = self._event_context
-        self._entity = new_instance(self._definition, self._session, dependencies or {})
+        self._session.contexts = self
+        self._entity = new_instance(
+            self._definition, self._session, self._given(dependencies or {})
+        )
         self._session.state = self._entity.empty_state()
         self._sequence_number = 0
+
+    def _given(self, dependencies: Mapping[str, Any]) -> Mapping[str, Any]:
+        wanted = {
+            name
+            for name, kind in self._definition.dependencies.items()
+            if kind is not EntityContext
+        }
+        if wanted != dependencies.keys():
+            message = (
+                f"{self._definition.cls.__name__} asks for {sorted(wanted) or 'nothing'}, but "
+                f"dependencies= has {sorted(dependencies) or 'nothing'}"
+            )
+            raise TypeError(message)
+        return dependencies
 
     @property
     def state(self) -> S:
@@ -180,7 +196,8 @@ class _Kit(Generic[C, S, E]):
     def _through_json(self, handler: HandlerDefinition, reply: Any) -> Any:
         return handler.decode_reply(handler.encode_reply(reply))
 
-    def _command_context(self, handler: HandlerDefinition) -> CommandContext:
+    def command_context(self, handler: HandlerDefinition, /) -> CommandContext:
+        """What a handler sees as `self.command_context`."""
         return CommandContext(
             entity_id=self._ref.instance,
             command_name=handler.name,
@@ -192,7 +209,8 @@ class _Kit(Generic[C, S, E]):
             correlation_id="testkit",
         )
 
-    def _event_context(self, metadata: Metadata) -> EventContext:
+    def event_context(self, metadata: Metadata, /) -> EventContext:
+        """What `apply_event` sees as `self.event_context`."""
         return EventContext(
             self._ref.instance,
             self._sequence_number,
@@ -233,7 +251,12 @@ class EventSourcedTestKit(_Kit[C, S, E]):
         return list(self._events)
 
     def given(self, *events: E | WithMetadata[E]) -> Self:
-        """Let these events have happened before."""
+        """Let these events have happened before.
+
+        Raises:
+            TypeError: One is not stored by this entity, or `apply_event` returned None.
+            AssertionError: One does not come back from JSON as it was.
+        """
         for event in events:
             self._apply(event)
         return self
@@ -248,9 +271,16 @@ class EventSourcedTestKit(_Kit[C, S, E]):
         self._sequence_number += 1
         session.phase, session.event = PHASE_EVENT, metadata
         try:
-            session.state = self._entity.apply_event(stored)
+            state = self._entity.apply_event(stored)
         finally:
             session.phase = PHASE_IDLE
+        if state is None and not self._definition.state_may_be_none:
+            message = (
+                f"{self._definition.cls.__name__}.apply_event returned None for "
+                f"{type(stored).__name__}; return the new state"
+            )
+            raise TypeError(message)
+        session.state = state
         self._events.append(stored)
         return stored
 
@@ -273,7 +303,7 @@ class EventSourcedTestKit(_Kit[C, S, E]):
             updated=bool(stored) or effect.delete,
             deleted=effect.delete,
             sequence_number=self._sequence_number,
-            expire_after=effect.expire_after,
+            expire_after=None if effect.delete else effect.expire_after,
             then_run=tuple(_with(function, state) for function in effect.then_run),
         )
 
@@ -304,7 +334,7 @@ class KeyValueTestKit(_Kit[C, S, E]):
             updated=True,
             deleted=effect.delete,
             sequence_number=self._sequence_number,
-            expire_after=effect.expire_after,
+            expire_after=None if effect.delete else effect.expire_after,
             then_run=tuple(_with(function, new) for function in effect.then_run),
         )
 
