@@ -1,5 +1,7 @@
-"""mypy --strict infers reply types, and refuses what is wrong."""
+"""Type checkers infer reply types and refuse what is wrong: marked lines are errors, no others."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,16 +9,18 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
+FILES = ["inference.py", "shapes.py"]
 
 
 @pytest.mark.timeout(180)
-def test_the_public_api_is_inferred_and_checked() -> None:
+@pytest.mark.parametrize("file", FILES)
+def test_mypy_infers_and_refuses(file: str) -> None:
     """Every marked line is an error, and no other."""
     pytest.importorskip("mypy", reason="mypy is in the lint group")
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores",
-            "--config-file", "", str(FOLDER / "inference.py"),
+            "--config-file", "", str(FOLDER / file),
         ],
         cwd=FOLDER,
         capture_output=True,
@@ -25,3 +29,31 @@ def test_the_public_api_is_inferred_and_checked() -> None:
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("file", FILES)
+def test_pyright_infers_and_refuses_the_same(file: str, tmp_path: Path) -> None:
+    """Where pyright is installed: in its strict mode, the lines that mypy refuses."""
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    source = (FOLDER / file).read_text()
+    (tmp_path / file).write_text(source)
+    settings = {"typeCheckingMode": "strict", "enableTypeIgnoreComments": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [pyright, "--outputjson", "--pythonpath", sys.executable, "--project", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    refused = {one["range"]["start"]["line"] + 1: one["message"] for one in found}
+    marked = {
+        number
+        for number, line in enumerate(source.splitlines(), start=1)
+        if ("# type: ignore[" in line and "mypy" not in line) or "# where pyright" in line
+    }
+    assert refused.keys() == marked, {line: refused[line] for line in refused.keys() - marked}

@@ -1,12 +1,22 @@
 """The kits answer as a running entity would, and tell what would fail only in production."""
 
 import math
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
 
-from greenroom import Effect, KeyValueEntity, Metadata, ReadOnlyEffect, component, type_name
+from greenroom import (
+    Effect,
+    EntityContext,
+    EventSourcedEntity,
+    KeyValueEntity,
+    Metadata,
+    ReadOnlyEffect,
+    component,
+    type_name,
+)
 from greenroom.errors import (
     CommandError,
     EntityDeletedError,
@@ -93,6 +103,13 @@ def test_a_key_value_entity_is_tested_by_its_state() -> None:
     assert kit.state == Profile()
 
 
+@dataclass
+class Limit:
+    """Something to be injected."""
+
+    value: int
+
+
 @type_name("kit-box")
 class Box(BaseModel):
     things: list[str] = []
@@ -130,6 +147,46 @@ def test_a_state_that_can_not_be_stored_is_told() -> None:
         KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, 1.0)
     with pytest.raises(InvalidArgumentsError, match="weight"):
         KeyValueTestKit(BoxEntity).run(BoxEntity.weigh, math.nan)
+
+
+@component("kit-forgetful")
+class Forgetful(EventSourcedEntity[Box, Increased]):
+    """Asks for something, and forgets to return a state."""
+
+    def __init__(self, context: EntityContext, limit: Limit) -> None:
+        self.known = (context.entity_id, self.entity_id, limit.value)
+
+    def add(self) -> Effect[str]:
+        effects = self.effects.persist(Increased(by=1)).expire_after(timedelta(days=1))
+        return effects.delete_entity().then_reply(lambda _box: "added")
+
+    def what(self) -> ReadOnlyEffect[tuple[str, str, int]]:
+        return self.effects.reply(self.known)
+
+    def apply_event(self, event: Increased) -> Box:
+        if self.known[-1] > 3:
+            return Box()
+        return None  # type: ignore[return-value]
+
+
+def test_a_constructor_gets_what_it_asks_for() -> None:
+    kit = EventSourcedTestKit(Forgetful, entity_id="f-1", dependencies={"limit": Limit(3)})
+    assert kit.run(Forgetful.what).reply == ("f-1", "f-1", 3)
+    with pytest.raises(TypeError, match=r"Forgetful asks for \['limit'\], but.*nothing"):
+        EventSourcedTestKit(Forgetful)
+
+
+def test_an_event_that_leaves_no_state_is_told() -> None:
+    kit = EventSourcedTestKit(Forgetful, dependencies={"limit": Limit(3)})
+    with pytest.raises(TypeError, match="apply_event returned None for Increased"):
+        kit.run(Forgetful.add)
+    assert (kit.sequence_number, kit.events) == (0, [])
+
+
+def test_what_is_deleted_does_not_expire() -> None:
+    kit = EventSourcedTestKit(Forgetful, dependencies={"limit": Limit(4)})
+    result = kit.run(Forgetful.add)
+    assert (result.deleted, result.expire_after) == (True, None)
 
 
 def test_a_read_only_handler_that_writes_is_told() -> None:
