@@ -25,6 +25,7 @@ from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.tools import ToolDefinition, define_tool
+from greenroom.components.type_names import without_none
 from greenroom.errors import DefinitionError
 from greenroom.ids import is_component_id
 
@@ -152,6 +153,12 @@ class _Reader:
         for _, problems in found:
             for problem in problems:
                 self._breach(f" stores {problem}")
+        inner = without_none(state_type)
+        if inner is not state_type and inner in event_types:
+            self._breach(
+                f" stores {inner.__name__} as an event and as a state that may be None, under one "
+                "name; give the state a class of its own"
+            )
         return state_type, event_types, tuple(one for one, _ in found if one is not None)
 
     def _check_apply_event(self) -> None:

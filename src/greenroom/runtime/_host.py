@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from _thread import get_ident
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import PayloadTooLargeError, UnreadableRecordError
 from greenroom.persistence import Codec, StoredType
@@ -62,7 +61,7 @@ class EntityHost:
         self.codec = codec_for(definition)
         self.state_type_name = definition.stored_types[0].name
         self.event_sourced = definition.kind == "event-sourced-entity"
-        self.state_may_be_none = _may_be_none(definition.state_type)
+        self.state_may_be_none = definition.state_may_be_none
         self.dependencies = dependencies
         self._actor_class = _KINDS[definition.kind]
         self._receipt_ms = int(settings.keep_receipts.total_seconds() * 1000)
@@ -159,7 +158,3 @@ def codec_for(definition: ComponentDefinition) -> Codec:
             for info in definition.stored_types
         ]
     )
-
-
-def _may_be_none(state_type: Any) -> bool:
-    return state_type is None or state_type is NoneType or NoneType in get_args(state_type)

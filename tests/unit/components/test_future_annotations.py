@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from greenroom import Effect, EventSourcedEntity, ReadOnlyEffect, component, type_name
+import pytest
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import TypedDict
+
+from greenroom import (
+    Effect,
+    EventSourcedEntity,
+    KeyValueEntity,
+    ReadOnlyEffect,
+    component,
+    type_name,
+)
 from greenroom.components import define
+from greenroom.components.definition import component_mark
+from greenroom.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def test_names_that_are_local_to_a_function_are_found() -> None:
@@ -37,3 +54,101 @@ def test_names_that_are_local_to_a_function_are_found() -> None:
 
 class Later(BaseModel):
     text: str
+
+
+def test_local_dataclasses_and_typed_dicts_are_found_with_all_they_mention() -> None:
+    """Pydantic looks up their annotations later, when their surroundings are gone."""
+
+    @dataclass(frozen=True)
+    class Line:
+        product: str
+
+    class Options(TypedDict):
+        lines: list[Line]
+
+    @type_name("future-order")
+    @dataclass(frozen=True)
+    class Order:
+        lines: tuple[Line, ...] = ()
+        options: Options | None = None
+
+    @component("future-order")
+    class Orders(EventSourcedEntity[Order, Order]):
+        def put(self, line: Line, options: Options) -> Effect[Order]: ...
+
+        def apply_event(self, event: Order) -> Order: ...
+
+    definition = define(Orders)
+    handler = definition.handlers["put"]
+    order = Order((Line("tea"),), {"lines": [Line("milk")]})
+
+    assert handler.decode_reply(handler.encode_reply(order)) == order
+    assert handler.bind_mapping({"line": {"product": "tea"}, "options": {"lines": []}}) == (
+        Line("tea"),
+        {"lines": []},
+    )
+    assert TypeAdapter(definition.state_type).validate_python(order) == order
+
+
+def test_components_inside_classes_see_what_is_around_them() -> None:
+    class Local(BaseModel):
+        name: str
+
+    class Around:
+        class Inner(BaseModel):
+            number: int
+
+        @component("future-inside")
+        class Inside(KeyValueEntity[int]):
+            class Own(BaseModel):
+                text: str
+
+            def put(self, one: Local, two: Inner, three: Own) -> Effect[Local]: ...  # noqa: F821
+
+    parameters = define(Around.Inside).handlers["put"].parameters
+    assert [one.type for one in parameters] == [Local, Around.Inner, Around.Inside.Own]
+
+
+def test_a_name_that_only_a_type_checker_knows_is_told() -> None:
+    @component("future-checking")
+    class Checking(KeyValueEntity[int]):
+        def __init__(self, fraction: Fraction) -> None: ...
+
+        def put(self, fraction: Fraction) -> Effect[int]: ...
+
+        def helper(self, fraction: Fraction) -> int: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        define(Checking)
+
+    assert len(caught.value.problems) == 2
+    assert "put: the annotations mention 'Fraction'" in str(caught.value)
+    assert "not under TYPE_CHECKING" in str(caught.value)
+
+
+def test_names_in_quotes_are_found_inside_type_parameters() -> None:
+    @type_name("future-quoted")
+    class Quoted(BaseModel): ...
+
+    @component("future-quoted")
+    class One(KeyValueEntity[list["Quoted"]]):
+        def put(self) -> Effect[Quoted]: ...
+
+    assert define(One).state_type == list[Quoted]
+
+
+def test_of_the_surroundings_only_types_are_kept() -> None:
+    """The rest may be large, or wait to be collected."""
+    large = [0] * 1000
+
+    class Local(BaseModel): ...
+
+    @component("future-kept")
+    class One(KeyValueEntity[int]):
+        def put(self, one: Local) -> Effect[int]: ...
+
+    kept = component_mark(One)
+    assert kept is not None
+    assert kept.names["Local"] is Local
+    assert "large" not in kept.names
+    assert len(large) == 1000

@@ -163,6 +163,16 @@ def versions_in_a_container() -> Any:
     return One
 
 
+def one_name_for_two() -> Any:
+    @component("one")
+    class One(EventSourcedEntity[Versioned | None, Versioned]):
+        def put(self) -> Effect[int]: ...
+
+        def apply_event(self, event: Versioned) -> Versioned: ...
+
+    return One
+
+
 def opaque_state() -> Any:
     @component("one")
     class One(KeyValueEntity[type_name("rules-opaque")(Opaque)]):  # type: ignore[misc]
@@ -254,6 +264,7 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (typed_dict_event, "One stores the event Shape, whose objects don't show"),
     (container_event, "One stores the event list[int], whose objects don't show"),
     (versions_in_a_container, "what is inside a container is not migrated, and rules-versioned"),
+    (one_name_for_two, "One stores Versioned as an event and as a state that may be None"),
     (opaque_state, "One stores Opaque, which pydantic can't turn into JSON"),
     (taken_type_name, "@type_name('int') is the name of a built-in type"),
     (version_zero, "One stores Zero, but versions count from 1, not 0"),
@@ -322,7 +333,7 @@ def test_one_class_may_be_stored_by_several_components() -> None:
         def put(self) -> Effect[int]: ...
 
     @component("two")
-    class Two(EventSourcedEntity[Versioned | None, Versioned]):
+    class Two(EventSourcedEntity[Versioned, Versioned]):
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: Versioned) -> Versioned: ...
