@@ -52,8 +52,8 @@ class Watchdog:
             return
         stack = "".join(traceback.format_stack(frame))
         _log.warning(
-            "A handler has held its thread for %.0f ms; entity handlers compute and never wait. "
-            "It is at:\n%s",
+            "A handler has held its thread for %.0f ms; entity handlers compute and never wait "
+            "(a long garbage collection looks the same). It is at:\n%s",
             seconds * 1000,
             stack,
         )
