@@ -13,7 +13,41 @@ from greenroom import errors, runtime, testkit
 from greenroom.errors import GreenroomError
 from greenroom.ids import EntityRef
 
-EXPORTS = ["AsyncComponentClient", "AsyncEntityClient", "CommandContext", "CommandError", "ComponentClient", "DefinitionError", "DependencyProvider", "DetailedReply", "Effect", "EntityClient", "EntityContext", "EventContext", "EventSourcedEntity", "GreenroomError", "KeyValueEntity", "Metadata", "ReadOnlyEffect", "Retries", "Service", "Settings", "StoredEvent", "ToolAnnotation", "ToolCall", "ToolContext", "ToolError", "WithMetadata", "async_component_client", "component", "component_client", "function_tool", "mcp_endpoint", "migrates", "type_name"]
+EXPORTS = [
+    "AsyncComponentClient",
+    "AsyncEntityClient",
+    "CommandContext",
+    "CommandError",
+    "ComponentClient",
+    "DefinitionError",
+    "DependencyProvider",
+    "DetailedReply",
+    "Effect",
+    "EntityClient",
+    "EntityContext",
+    "EventContext",
+    "EventSourcedEntity",
+    "GreenroomError",
+    "KeyValueEntity",
+    "Metadata",
+    "ReadOnlyEffect",
+    "Retries",
+    "Service",
+    "Settings",
+    "StoredEvent",
+    "ToolAnnotation",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "WithMetadata",
+    "async_component_client",
+    "component",
+    "component_client",
+    "function_tool",
+    "mcp_endpoint",
+    "migrates",
+    "type_name",
+]
 
 
 def test_the_front_door_offers_just_this() -> None:
