@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
 from greenroom.errors import NotOwnerError, StoreInUseError
+from greenroom.migrations import prepare
 from greenroom.persistence import Store, open_store
+from greenroom.persistence.sql._dialect import BatchRows
+from greenroom.persistence.sql._postgres_ownership import LOCK_CLASS
 from greenroom.settings import Settings
 from greenroom.testkit import ManualClock
 from tests.support.eventually import eventually
@@ -197,3 +201,62 @@ def test_processes_on_one_database_share_a_secret(database_url: str) -> None:
     with open_journal(database_url) as (store, _):
         assert store.ownership.peer_secret() == store.ownership.peer_secret()
         assert len(store.ownership.peer_secret()) == 64
+
+
+@pytest.mark.postgresql
+def test_an_owner_frozen_in_the_middle_of_a_batch_is_taken_over(postgres_url: str) -> None:
+    """Its session is ended, so that nobody waits for its locks for ever."""
+    with open_journal(postgres_url) as (frozen, _):
+        expire_leases(postgres_url)
+        writer = frozen.journal._writer  # type: ignore[attr-defined]
+        held = writer.write((1, *frozen.ownership.fence()), BatchRows())  # type: ignore[attr-defined]
+        assert held == (True, True)
+        with open_journal(postgres_url) as (store, _):
+
+            def all_mine() -> bool:
+                store.ownership.beat()
+                return len(store.ownership.owned()) == 64
+
+            assert eventually(all_mine, seconds=8)
+        with pytest.raises(psycopg.OperationalError):
+            writer.commit()
+        with pytest.raises(NotOwnerError):
+            frozen.ownership.beat()
+        assert frozen.ownership.owned() == frozenset()
+
+
+@pytest.mark.postgresql
+def test_a_beat_that_hangs_does_not_cost_the_others_their_leases(postgres_url: str) -> None:
+    """Each renews its lease before it waits for anyone."""
+    with open_journal(postgres_url) as (store, _):
+        engine = create_engine(postgres_url)
+        with engine.connect() as hanging:
+            hanging.execute(text(f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, -1)"))
+            expire_leases(postgres_url)
+            store.ownership.beat()
+            now = text("SELECT extract(epoch FROM clock_timestamp()) * 1000")
+            lease = text("SELECT lease_expires_at FROM greenroom_owner")
+            assert hanging.execute(lease).scalar_one() > hanging.execute(now).scalar_one()
+        engine.dispose()
+        assert len(store.ownership.owned()) == 64
+
+
+def test_a_store_that_is_closed_lets_go_of_everything(database_url: str) -> None:
+    """Even if nobody stopped its ownership."""
+    settings = Settings(database_url=database_url)
+    prepare(settings)
+    store = open_store(settings, ManualClock())
+    store.ownership.start(None)
+    store.ownership.beat()
+    assert store.ownership.owned()
+    store.close()
+
+    with open_journal(database_url) as (next_one, _):
+        assert len(next_one.ownership.owned()) == next_one.ownership.slices
+
+
+def expire_leases(url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE greenroom_owner SET lease_expires_at = 0"))
+    engine.dispose()

@@ -21,6 +21,8 @@ IDLE_MS = 5_000
 """PostgreSQL ends a session that does nothing for so long inside a transaction.
 
 A process that was frozen, or whose machine is gone, would otherwise hold its locks for ever.
+(A batch of the journal is written in a pipeline, after which this is not counted; whoever takes
+over ends that one: `_postgres_ownership.py`.)
 """
 PG_ARGUMENTS: dict[str, Any] = {
     "application_name": "greenroom",

@@ -139,9 +139,9 @@ class PostgresOwnership(SqlOwnership):
             except DBAPIError as error:
                 if not is_lock_timeout(error):
                     raise
-                # Its last batch is still under way. The server ends a session that does
-                # nothing inside a transaction, so a later beat will get through.
-                _log.warning("%s, which %s, is still writing", process, _why(lease, now))
+                # Frozen in the middle of a batch, it would hold the lock for ever.
+                _log.warning("Ending the batch of %s, which %s", process, _why(lease, now))
+                _end_batch(connection, other)
             else:
                 _log.warning("Took over from %s, which %s", process, _why(lease, now))
 
@@ -224,6 +224,20 @@ def _fence(connection: Any, other: int) -> None:
         update(slice_table).where(slice_table.c.owner_id == other).values(owner_id=None)
     )
     connection.execute(owner.delete().where(theirs))
+
+
+def _end_batch(connection: Any, other: int) -> None:
+    """End the session that has an owner's row locked; the next beat finds it free.
+
+    The server's own time limit for sessions that do nothing inside a transaction does not
+    help here: it is not counted after a pipeline (seen with PostgreSQL 15), and batches are
+    written in one. A row that is being changed names the transaction in its xmax.
+    """
+    query = text(
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a, greenroom_owner o "
+        "WHERE o.owner_id = :owner AND a.backend_xid = o.xmax AND a.pid <> pg_backend_pid()"
+    )
+    connection.execute(query, {"owner": other})
 
 
 def _why(lease: int, now: int) -> str:
