@@ -15,6 +15,7 @@ from tests.support.journals import a_chain, a_write, an_event, open_journal
 SLICES = 16
 OWNERS = 3
 MOVES = 15
+FENCED = 5
 RECORDS = 500
 SECONDS = 45.0
 """At most; on a machine that is busy with other things it takes longer to get there."""
@@ -38,6 +39,7 @@ class Writer(threading.Thread):
         self._stop_event = stop
         self.written = 0
         self.moves = 0
+        self.fenced = 0
         self.unexpected: list[BaseException] = []
 
     def run(self) -> None:
@@ -47,12 +49,15 @@ class Writer(threading.Thread):
                 try:
                     self._step(store, refs)
                 except NotOwnerError:
+                    self.fenced += 1
                     store.ownership.start("127.0.0.1:1")
                 except GreenroomError as error:
                     self.unexpected.append(error)
                     return
 
     def _step(self, store, refs) -> None:
+        if random.random() < 0.1:
+            _make_look_frozen(store)
         store.ownership.beat()
         owned = sorted(store.ownership.owned())
         if owned and random.random() < 0.5:
@@ -70,10 +75,20 @@ class Writer(threading.Thread):
                     self.written += 1
 
 
+def _make_look_frozen(store) -> None:
+    """Some other owner, which the next beat then fences off in the middle of what it does."""
+    victim = (
+        "UPDATE greenroom_owner SET lease_expires_at = 0 WHERE owner_id = "
+        "(SELECT min(owner_id) FROM greenroom_owner WHERE owner_id <> :me)"
+    )
+    with store.journal._engine.begin() as connection:
+        connection.execute(text(victim), {"me": store.ownership.fence()[0]})
+
+
 @pytest.mark.postgresql
 @pytest.mark.timeout(90)
 def test_nothing_is_missed_and_nothing_is_seen_twice(postgres_url: str) -> None:
-    """Several owners with slow commits take slices from each other; one reader follows."""
+    """Several owners with slow commits pass slices on and fence each other; one reader follows."""
     with open_journal(postgres_url, slices=SLICES):
         pass
     engine = create_engine(postgres_url)
@@ -99,7 +114,8 @@ def test_nothing_is_missed_and_nothing_is_seen_twice(postgres_url: str) -> None:
         while time.monotonic() < deadline:
             follow()
             moves = sum(writer.moves for writer in writers)
-            if moves >= MOVES and len(seen) >= RECORDS:
+            fenced = sum(writer.fenced for writer in writers)
+            if moves >= MOVES and fenced >= FENCED and len(seen) >= RECORDS:
                 break
         stop.set()
         for writer in writers:
@@ -113,6 +129,7 @@ def test_nothing_is_missed_and_nothing_is_seen_twice(postgres_url: str) -> None:
     assert sum(writer.written for writer in writers) == stored == len(seen)
     assert len(set(seen)) == len(seen)
     assert sum(writer.moves for writer in writers) >= MOVES
+    assert sum(writer.fenced for writer in writers) >= FENCED
     for slice_ in range(SLICES):
         numbers = [number for found, number in seen if found == slice_]
         assert numbers == list(range(1, len(numbers) + 1))
