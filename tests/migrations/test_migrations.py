@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
 from greenroom import migrations
-from greenroom.errors import SchemaError
+from greenroom.errors import SchemaError, StoreInUseError
 from greenroom.persistence.tables import metadata
 from greenroom.settings import Settings
 from tests.support.journals import CART, a_write, an_event, commit_ok, fresh, open_journal, payloads
@@ -112,6 +112,17 @@ def test_the_number_of_slices_is_decided_once(
         assert store.ownership.slices == (expected or usual)
     with open_journal(database_url, slices=99) as (store, _):
         assert store.ownership.slices == (expected or usual)
+
+
+def test_a_sqlite_file_is_not_upgraded_under_its_owner(sqlite_url: str) -> None:
+    """That one would find other tables under its hands; nothing to be done is no problem."""
+    settings = Settings(database_url=sqlite_url)
+    with open_journal(sqlite_url) as (store, _):
+        migrations.upgrade(settings)
+        execute(sqlite_url, f"DELETE FROM {migrations.VERSION_TABLE}")
+        with pytest.raises(StoreInUseError, match="pid"):
+            migrations.prepare(settings)
+        commit_ok(store, CART, fresh(), a_write(an_event()))
 
 
 def test_several_processes_may_set_up_a_database_at_once(database_url: str) -> None:

@@ -21,7 +21,13 @@ from sqlalchemy import insert, inspect, select
 from sqlalchemy.engine import make_url
 
 from greenroom.errors import PersistenceError, SchemaError
-from greenroom.persistence.sql import open_engine, switch_to_wal, translated
+from greenroom.persistence.sql import (
+    FileLock,
+    immediately,
+    open_engine,
+    switch_to_wal,
+    translated,
+)
 from greenroom.persistence.tables import meta, slice_table
 
 if TYPE_CHECKING:
@@ -80,7 +86,8 @@ def upgrade(settings: Settings) -> str:
                 f"The database is at revision {state.current}, which is newer than the code "
                 f"({state.head}). Install the newer greenroom."
             )
-        _upgrade(engine, settings)
+        if state.current != state.head or not state.has_slices:
+            _upgrade(engine, settings)
     return state.head
 
 
@@ -143,7 +150,7 @@ def _check_newer_only_add(engine: Engine, state: _State) -> None:
 
 
 def _upgrade(engine: Engine, settings: Settings) -> None:
-    with translated(), _locked(engine) as connection:
+    with translated(), _locked(engine, settings) as connection:
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -151,13 +158,26 @@ def _upgrade(engine: Engine, settings: Settings) -> None:
 
 
 @contextmanager
-def _locked(engine: Engine) -> Iterator[Connection]:
-    """One transaction for everything, while no other process migrates."""
-    immediately = {"greenroom_begin": "BEGIN IMMEDIATE"}
-    with engine.connect().execution_options(**immediately) as connection, connection.begin():
-        if engine.dialect.name == "postgresql":
+def _locked(engine: Engine, settings: Settings) -> Iterator[Connection]:
+    """One transaction for everything, while no other process migrates.
+
+    On SQLite nobody else may own the file either: its owner would find other tables under its
+    hands. (On PostgreSQL old and new processes run side by side while a service is rolled out.)
+    """
+    file = settings.sqlite_file
+    lock = None if file is None else FileLock(file)
+    with immediately(engine) as connection:
+        if lock is None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-        yield connection
+            yield connection
+            return
+        # Within the transaction: of two processes that begin together, one waits for the
+        # transaction instead of being refused.
+        lock.take()
+        try:
+            yield connection
+        finally:
+            lock.free()
 
 
 def _set_up(connection: Connection, settings: Settings) -> None:
