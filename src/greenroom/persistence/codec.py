@@ -28,11 +28,12 @@ class StoredType:
 
 
 class _Entry:
-    __slots__ = ("_validate_json", "adapter", "stored", "to_json")
+    __slots__ = ("_validate_json", "adapter", "may_refuse", "stored", "to_json")
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
         self.adapter: TypeAdapter[Any] = TypeAdapter(stored.python_type)
+        self.may_refuse = _may_refuse(self.adapter.core_schema)
         self.to_json = self.adapter.serializer.to_json
         self._validate_json = self.adapter.validator.validate_json
 
@@ -46,8 +47,9 @@ class _Entry:
             self.read(payload)
         except Exception as error:
             raise ValueError(
-                f"{type(value).__qualname__} can't be stored: {_problem(error)} (a NaN or infinite "
-                "number?)"
+                f"{type(value).__qualname__} can't be stored, since it could not be read again: "
+                f"{_problem(error)} (model_copy and model_construct check nothing; JSON has no "
+                "NaN or infinite numbers)"
             ) from error
 
 
@@ -73,6 +75,7 @@ class Codec:
 
         Raises:
             TypeError: The value's class has no name here.
+            ValueError: It could not be read again: it breaks a rule of its own type.
             pydantic_core.PydanticSerializationError: A part of it does not fit its declared type.
         """
         entry = self._by_class.get(type(value)) if name is None else self._by_name.get(name)
@@ -88,9 +91,9 @@ class Codec:
         stored = entry.stored
         # By field names, whatever aliases there are for the outside; computed fields left out.
         payload = entry.to_json(value, by_alias=False, round_trip=True, warnings="error")
-        if b"null" in payload:
-            # JSON has no NaN and no infinity; pydantic writes null, which is no float. What
-            # could not be read again must not be written.
+        if entry.may_refuse or b"null" in payload:
+            # What could not be read again must not be written: the instance would be lost. JSON
+            # has no NaN and no infinity; pydantic writes null, which is no float.
             entry.check(value, payload)
         return Encoded(stored.name, stored.version, payload)
 
@@ -120,6 +123,41 @@ class Codec:
                 f"that the code expects of version {entry.stored.version}: {_problem(error)}. "
                 "Add a new version and a @migrates function, or make the new field optional."
             ) from error
+
+
+_NEVER_REFUSED = frozenset((
+    "any", "bool", "bytes", "dataclass", "dataclass-args", "dataclass-field", "date", "datetime",
+    "default", "definition-ref", "definitions", "dict", "enum", "float", "frozenset", "int",
+    "list", "model", "model-field", "model-fields", "named-tuple", "named-tuple-field", "none",
+    "nullable", "set", "str", "tagged-union", "time", "timedelta", "tuple", "typed-dict",
+    "typed-dict-field", "union", "uuid",
+))  # fmt: skip
+"""Kinds of pydantic's schemas that read whatever was written with them, unless they have bounds."""
+_BOUNDS = frozenset((
+    "custom_init", "ge", "gt", "le", "lt", "max_length", "min_length", "multiple_of", "now_op",
+    "pattern", "post_init", "serialization_exclude", "str_max_length", "str_min_length",
+    "str_strip_whitespace", "tz_constraint",
+))  # fmt: skip
+_OTHER = frozenset(("choices", "computed_fields", "default", "expected", "fields", "metadata"))
+"""Keys whose values are no schemas, or schemas under names of the application."""
+
+
+def _may_refuse(schema: Any) -> bool:
+    """Whether a value can be written that reading refuses: bounds, validators, decimals."""
+    if isinstance(schema, list | tuple):
+        return any(map(_may_refuse, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    kind = schema.get("type")
+    if kind not in _NEVER_REFUSED and kind is not None:
+        return True
+    if any(schema.get(bound) is not None and schema[bound] is not False for bound in _BOUNDS):
+        return True
+    return any(_may_refuse(one) for key, one in schema.items() if key not in _OTHER) or any(
+        _may_refuse(list(one.values()) if isinstance(one, Mapping) else one)
+        for key in ("choices", "fields")
+        if (one := schema.get(key)) is not None
+    )
 
 
 def _refuse_subclass(value: Any, declared: Any) -> None:
