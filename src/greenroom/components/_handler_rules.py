@@ -18,7 +18,12 @@ from greenroom.components._hints import (
     type_parameters_of,
     union_members,
 )
-from greenroom.components._parameters import Parameter, alias_of, read_parameter
+from greenroom.components._parameters import (
+    Parameter,
+    alias_of,
+    read_parameter,
+    wrong_default,
+)
 from greenroom.components.contexts import CommandContext, ToolContext
 from greenroom.components.effects import Effect, ReadOnlyEffect
 from greenroom.components.entity import Component, Entity
@@ -149,7 +154,7 @@ class _Handlers:
         for one in (reply_type, *(parameter.type for parameter in parameters)):
             settle_annotations(one, self._names)
         try:
-            return HandlerDefinition(
+            made = HandlerDefinition(
                 component=self._component_id,
                 name=name,
                 function=function,
@@ -162,6 +167,13 @@ class _Handlers:
             reason = str(error).splitlines()[0]
             self._breach(f".{name}: pydantic can't use its parameter or reply types: {reason}")
             return None
+        return None if self._has_wrong_defaults(made) else made
+
+    def _has_wrong_defaults(self, handler: HandlerDefinition) -> bool:
+        wrong = [(one, said) for one in handler.parameters if (said := wrong_default(one))]
+        for one, said in wrong:
+            self._breach(f".{handler.name}: {one.name} can't be {one.default!r} by default: {said}")
+        return bool(wrong)
 
     def _parameters(
         self,

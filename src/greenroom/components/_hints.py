@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, g
 from uuid import UUID
 
 from pydantic import BaseModel
-from typing_extensions import is_typeddict
+from typing_extensions import TypeAliasType, is_typeddict
 
 _IMMUTABLE = (
     int, float, str, bool, bytes, complex, NoneType, Decimal, datetime, date, time, timedelta, UUID,
@@ -32,6 +32,8 @@ def union_members(python_type: Any) -> tuple[Any, ...]:
         return union_members(value)
     if origin in (Union, UnionType):
         return tuple(one for arg in get_args(python_type) for one in union_members(arg))
+    if isinstance(python_type, NewType):
+        return union_members(python_type.__supertype__)
     return (python_type,)
 
 
@@ -58,7 +60,7 @@ def names_around(frame: FrameType | None) -> dict[str, Any]:
 
 
 def _may_be_mentioned(thing: Any) -> bool:
-    kinds = (type, ModuleType, NewType, TypeVar, UnionType)
+    kinds = (type, ModuleType, NewType, TypeVar, UnionType, TypeAliasType)
     return isinstance(thing, kinds) or get_origin(thing) is not None
 
 
@@ -199,6 +201,8 @@ def _is_shareable(  # noqa: PLR0911 - one line for each form of a type
         return _is_shareable(get_args(python_type)[0], seen)
     if origin is Literal:
         return True
+    if isinstance(python_type, NewType):
+        return _is_shareable(python_type.__supertype__, seen)
     if origin in (Union, UnionType, tuple, frozenset):
         return all(_is_shareable(one, seen) for one in get_args(python_type))
     if not isinstance(python_type, type) or origin is not None:

@@ -14,13 +14,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Optional, Union, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import Field, FieldInfo
 from typing_extensions import TypedDict
 
 from greenroom.components._hints import is_shareable, union_members
 
 _SCALARS = (int, str, bool, float, bytes, Decimal, datetime, date, time, timedelta, UUID)
+_CLOSED = frozenset((*_SCALARS, NoneType))
 _EXACT = frozenset(_SCALARS) - {Decimal}
 """Types whose values need no look when they are exactly of the type; a Decimal may be no number."""
 
@@ -111,6 +112,19 @@ def _field_type(parameter: Parameter) -> Any:
     return NotRequired[parameter.type]
 
 
+def wrong_default(parameter: Parameter) -> str | None:
+    """Why a default can't be; given from another process it would be refused as an argument."""
+    if parameter.required or parameter.default is None:
+        return None
+    if isinstance(parameter.default, FieldInfo):
+        return "put the Field into the annotation, as Annotated[int, Field(gt=0)] = 1"
+    try:
+        TypeAdapter(parameter.type).validate_python(parameter.default)
+    except ValidationError as error:
+        return str(error.errors(include_url=False, include_context=False)[0]["msg"])
+    return None
+
+
 def exact_kinds(parameter: Parameter) -> tuple[type[Any], ...]:
     """The classes whose objects need no further look and may be handed on; often none."""
     kinds = [_exact_kind(one) for one in _members(parameter.type)]
@@ -145,6 +159,19 @@ def _exact_kind(python_type: Any) -> type[Any] | None:
 
 def _is_taken_as_it_is(cls: type[Any]) -> bool:
     return issubclass(cls, Enum) or dataclasses.is_dataclass(cls)
+
+
+def passing_kinds(parameter: Parameter) -> frozenset[type[Any]] | None:
+    """The classes whose objects are handed on once they are valid; None for whatever they are.
+
+    A frozen class may have subclasses that are not, and pydantic takes their objects.
+    """
+    if not is_shareable(parameter.type):
+        return frozenset((NoneType,))
+    members = union_members(parameter.type)
+    if all(isinstance(one, type) for one in members) and not set(members).issubset(_CLOSED):
+        return frozenset((*members, NoneType))
+    return None
 
 
 def is_text(python_type: Any) -> bool:

@@ -37,7 +37,7 @@ def component(
 ) -> Callable[[C], C]:
     """Make a class a component of a service.
 
-    Nothing is checked here: `Service` reports every breach of every component at once.
+    Little is checked here: `Service` reports every breach of every component at once.
 
     Args:
         component_id: Names what is stored, for ever: lower case letters, digits and hyphens.
@@ -52,6 +52,9 @@ def component(
         ...     def change(self, text: str) -> Effect[str]:
         ...         return self.effects.update_state(text).then_reply(text)
     """
+    if not isinstance(component_id, str):
+        message = f'@component takes an id, as @component("shopping-cart"), not {component_id!r}'
+        raise TypeError(message)
 
     def mark(cls: C) -> C:
         names = names_around(sys._getframe(1))

@@ -20,6 +20,7 @@ from greenroom.components._parameters import (
     exact_kinds,
     is_scalar,
     is_text,
+    passing_kinds,
 )
 from greenroom.errors import InvalidArgumentsError
 
@@ -37,6 +38,7 @@ class HandlerDefinition:
         "_has_sets",
         "_is_scalar",
         "_names",
+        "_passing",
         "_reply",
         "_reply_to_json",
         "_tag",
@@ -83,10 +85,10 @@ class HandlerDefinition:
         self._is_scalar = all(is_scalar(one.type) for one in parameters)
         self._has_sets = _has_sets(self.arguments.core_schema)
         self._text = frozenset(one.name for one in parameters if is_text(one.type))
+        passing = {place: passing_kinds(one) for place, one in enumerate(parameters)}
+        self._passing = {place: kinds for place, kinds in passing.items() if kinds is not None}
         self._copiers: dict[int, TypeAdapter[Any]] = {
-            place: TypeAdapter(one.type)
-            for place, one in enumerate(parameters)
-            if not is_shareable(one.type)
+            place: TypeAdapter(parameters[place].type) for place in self._passing
         }
 
     @property
@@ -173,8 +175,11 @@ class HandlerDefinition:
     def _without_sharing(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if not self._copiers:
             return values
+        passing = self._passing
         return tuple(
-            value if place not in self._copiers or value is None else self._copy(place, value)
+            self._copy(place, value)
+            if place in passing and type(value) not in passing[place]
+            else value
             for place, value in enumerate(values)
         )
 
@@ -202,8 +207,9 @@ class HandlerDefinition:
         for name in failed - self._text:
             if isinstance(value := decoded.get(str(name)), str):
                 try:
-                    decoded[str(name)] = orjson.loads(value)
-                except orjson.JSONDecodeError:
+                    # Not orjson: it turns integers beyond 64 bits into floats.
+                    decoded[str(name)] = from_json(value, allow_inf_nan=False)
+                except ValueError:
                     continue
         return None if decoded == arguments else decoded
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import from_json, to_json
 
 from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation
@@ -269,7 +270,8 @@ def _is_text(reply_type: Any) -> bool:
 
 
 def _without_nulls(reply: bytes) -> bytes:
-    return orjson.dumps(_strip(orjson.loads(reply)))
+    # Not orjson: it turns integers beyond 64 bits into floats.
+    return to_json(_strip(from_json(reply)))
 
 
 def _strip(value: Any) -> Any:

@@ -66,6 +66,9 @@ def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
         ... def count_from_one(old):
         ...     return {**old, "quantity": 1}
     """
+    if not isinstance(name, str):
+        message = f'@type_name takes a name, as @type_name("item-added"), not {name!r}'
+        raise TypeError(message)
 
     def mark(cls: T) -> T:
         found = TypeMark(cls, name, version)

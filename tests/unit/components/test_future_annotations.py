@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from greenroom import (
     Effect,
@@ -152,3 +152,14 @@ def test_of_the_surroundings_only_types_are_kept() -> None:
     assert kept.names["Local"] is Local
     assert "large" not in kept.names
     assert len(large) == 1000
+
+
+def test_local_aliases_are_found() -> None:
+    Numbers = TypeAliasType("Numbers", list[int])
+
+    @component("future-alias")
+    class One(KeyValueEntity[int]):
+        def put(self, numbers: Numbers) -> Effect[Numbers]: ...
+
+    handler = define(One).handlers["put"]
+    assert handler.bind_mapping({"numbers": [1]}) == ([1],)

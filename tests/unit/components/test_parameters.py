@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NewType
 from uuid import UUID
 
 import pytest
@@ -206,3 +206,45 @@ def test_texts_inside_an_optional_describe_it() -> None:
 
     [note] = define(Texts).handlers["put"].parameters
     assert note.description == "A note"
+
+
+class Loose(Frozen):
+    """A subclass of a frozen class need not be frozen."""
+
+    model_config = ConfigDict(frozen=False)
+    more: list[int] = []
+
+
+def test_objects_of_a_subclass_are_not_shared() -> None:
+    """They arrive as what was declared, as they would in another process."""
+    loose = Loose(name="x", more=[1])
+
+    bound = handler("frozen").bind((loose, Size(3), UUID(int=1)), {})
+
+    assert type(bound[0]) is Frozen
+    assert bound[0] == Frozen(name="x")
+
+
+UserId = NewType("UserId", str)
+
+
+def test_new_types_are_what_they_are_made_of() -> None:
+    @component("new-types")
+    class NewTypes(KeyValueEntity[UserId]):
+        def put(self, user: UserId) -> Effect[UserId]: ...
+
+    definition = define(NewTypes)
+    assert definition.stored_types[0].name == "str"
+    assert definition.handlers["put"].bind_mapping({"user": "[1]"}) == ("[1]",)
+    assert definition.handlers["put"].reply_shareable
+
+
+def test_large_integers_survive_json_inside_text() -> None:
+    @component("integers")
+    class Integers(KeyValueEntity[int]):
+        def put(self, numbers: list[int]) -> Effect[int]: ...
+
+    found = define(Integers).handlers["put"]
+    assert found.bind_mapping({"numbers": f"[{2**70}]"}) == ([2**70],)
+    with pytest.raises(InvalidArgumentsError, match="numbers"):
+        found.bind_mapping({"numbers": "[NaN]"})

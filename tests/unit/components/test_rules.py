@@ -250,6 +250,30 @@ def long_tool_name() -> Any:
     return One
 
 
+def default_out_of_bounds() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int]):
+        def put(self, count: Annotated[int, Field(gt=0)] = 0) -> Effect[int]: ...
+
+    return One
+
+
+def default_of_another_type() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int]):
+        def put(self, tags: list[int] = ["x"]) -> Effect[int]: ...  # type: ignore[list-item]
+
+    return One
+
+
+def field_as_default() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int]):
+        def put(self, count: int = Field(3, gt=0)) -> Effect[int]: ...
+
+    return One
+
+
 BREACHES: list[tuple[Callable[[], Any], str]] = [
     (static_handler, "One.put is a static or class method; a handler takes self"),
     (without_self, "One.put takes no self"),
@@ -272,6 +296,9 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (optional_client, "One.__init__ asks for a ComponentClient; entities compute"),
     (contradicting_hints, "says both that it is and that it is not destructive"),
     (long_tool_name, "a name has 1 to 64 letters"),
+    (default_out_of_bounds, "One.put: count can't be 0 by default: Input should be greater than"),
+    (default_of_another_type, "One.put: tags can't be ['x'] by default: Input should be a valid"),
+    (field_as_default, "One.put: count can't be FieldInfo("),
 ]
 
 
@@ -444,3 +471,16 @@ def test_a_subclass_is_another_component_and_answers_to_its_bases_handlers() -> 
     assert definition.handler_for(Base.put).function is Leaf.put
     with pytest.raises(DefinitionError, match=r"Middle has no @component"):
         define(Middle)
+
+
+def test_decorators_without_their_brackets_are_told_at_once() -> None:
+    """The class would be gone by the time that a service looks at it."""
+    with pytest.raises(TypeError, match=r'@component\("shopping-cart"\)'):
+
+        @component  # type: ignore[arg-type]
+        class One(KeyValueEntity[int]): ...
+
+    with pytest.raises(TypeError, match=r'@type_name\("item-added"\)'):
+
+        @type_name  # type: ignore[arg-type]
+        class Two(BaseModel): ...

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, NewType
 
 import jsonschema
 import pytest
@@ -305,3 +305,26 @@ def test_a_reply_is_shown_by_its_type(
 def test_a_null_reply_fails_the_call(reply_type: Any) -> None:
     with pytest.raises(ValueError, match="null"):
         render(tool_for(reply_type), b"null")
+
+
+class Large(BaseModel):
+    number: int
+    note: str | None = None
+
+
+def test_large_integers_are_shown_as_they_are() -> None:
+    """Also where null fields are left out."""
+    tool = tool_for(Large)
+
+    result = render(tool, tool.handler.encode_reply(Large(number=2**70)))
+
+    assert result.text == f'{{"number":{2**70}}}'
+
+
+Label = NewType("Label", str)
+Named = NewType("Named", Inner)
+
+
+def test_new_types_are_shown_as_what_they_are_made_of() -> None:
+    assert render(tool_for(Label), b'"x"').text == "x"
+    assert tool_for(Named).output_schema is not None
