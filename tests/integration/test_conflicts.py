@@ -1,61 +1,25 @@
 """Writes that do not go in: the instance recovers, and nobody is told something untrue."""
 
 import asyncio
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
 from greenroom.errors import (
+    CallTimeoutError,
     CommitUnknownError,
     PersistenceError,
     StoreFullError,
     StoreUnavailableError,
+    VersionMismatchError,
 )
 from greenroom.ids import EntityRef
-from greenroom.persistence import Chain, CommandWrite, Encoded, NewRecord, Outcome, RecordKind
+from greenroom.persistence import Chain, CommandWrite, Encoded, NewRecord, RecordKind
 from greenroom.runtime import Runtime
 from greenroom.settings import Settings
 from tests.support.components import Counter, ProfileEntity
-
-
-class Interfering:
-    """The real journal, with something happening just before a commit."""
-
-    def __init__(self, journal: Any) -> None:
-        self._journal = journal
-        self.before: list[Any] = []
-        self.batches: list[int] = []
-        self.held = threading.Event()
-        self.held.set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
-
-    def commit(self, batch: Sequence[Chain]) -> list[Outcome]:
-        self.held.wait(10)
-        self.batches.append(sum(len(chain.writes) for chain in batch))
-        if self.before:
-            self.before.pop(0)()
-        return self._journal.commit(batch)
-
-    def foreign_write(self, name: str, by: int) -> None:
-        """Somebody else increases a counter, past this runtime."""
-        ref = EntityRef("counter", name)
-        head = self._journal.load(ref).head
-        value = Encoded("increased", 1, b'{"by":%d}' % by)
-        write = CommandWrite([NewRecord(RecordKind.EVENT, value)])
-        [outcome] = self._journal.commit([Chain(ref, "event-sourced-entity", head, [write])])
-        assert outcome.error is None
-
-
-@contextmanager
-def interfering_with(runtime: Runtime) -> Iterator[Interfering]:
-    interfering = Interfering(runtime._store.journal)
-    runtime._writer._journal = interfering
-    yield interfering
+from tests.support.interfering import interfering_with
 
 
 @pytest.fixture
@@ -181,3 +145,121 @@ async def test_what_waits_during_a_commit_goes_out_in_one_batch(runtime: Runtime
 
         assert sum(journal.batches) == 50
         assert len(journal.batches) <= 3
+
+
+async def test_a_batch_of_many_leaves_out_the_one_that_conflicts(runtime: Runtime) -> None:
+    """The others are written with the first attempt; the one runs again and nobody notices."""
+    counters = [
+        runtime.async_client.for_event_sourced_entity(Counter, str(number)) for number in range(30)
+    ]
+    await asyncio.gather(*(counter.ask(Counter.increase) for counter in counters))
+    with interfering_with(runtime) as journal:
+        journal.before.append(lambda: journal.foreign_write("7", 100))
+        totals = await asyncio.gather(*(counter.ask(Counter.increase) for counter in counters))
+
+    assert totals == [102 if number == 7 else 2 for number in range(30)]
+    assert await asyncio.gather(*(counter.ask(Counter.total) for counter in counters)) == totals
+
+
+async def test_what_a_command_decides_is_decided_again(runtime: Runtime) -> None:
+    """Declined on the new state, though it was accepted on the old one."""
+    counter = runtime.async_client.for_event_sourced_entity(Counter, "a")
+    await counter.ask(Counter.increase, 1)
+    with interfering_with(runtime) as journal:
+        journal.before.append(lambda: journal.foreign_write("a", 100))
+        with pytest.raises(VersionMismatchError) as caught:
+            await counter.with_options(expected_version=1).ask(Counter.increase)
+        assert caught.value.actual == 2
+    assert await counter.ask(Counter.total) == 101
+
+
+async def test_the_same_key_twice_behind_a_conflict_is_one_command(runtime: Runtime) -> None:
+    """The second waits for the first, and gets its reply."""
+    counter = runtime.async_client.for_event_sourced_entity(Counter, "a")
+    await counter.ask(Counter.increase, 1)
+    keyed = counter.with_options(idempotency_key="k")
+    with interfering_with(runtime) as journal:
+        journal.held.clear()
+        journal.before.append(lambda: journal.foreign_write("a", 100))
+        calls = [asyncio.ensure_future(keyed.ask(Counter.increase, 5)) for _ in range(3)]
+        await asyncio.to_thread(journal.entered.acquire, timeout=5)
+        journal.held.set()
+        assert await asyncio.gather(*calls) == [106, 106, 106]
+    assert await counter.ask(Counter.total) == 106
+
+
+async def test_a_key_used_elsewhere_meanwhile_answers_what_it_answered_there(
+    runtime: Runtime,
+) -> None:
+    """Found when the command is written; what came behind it runs on the new state."""
+    counter = runtime.async_client.for_event_sourced_entity(Counter, "a")
+    await counter.ask(Counter.increase, 1)
+    keyed = counter.with_options(idempotency_key="k")
+    with interfering_with(runtime) as journal:
+        journal.held.clear()
+        call = keyed._request(Counter.increase, (5,), {})
+        journal.before.append(lambda: journal.foreign_write("a", 5, call=call, key="k"))
+        calls = [
+            asyncio.ensure_future(one)
+            for one in (
+                keyed.ask(Counter.increase, 5),
+                counter.ask(Counter.increase, 10),
+                counter.ask(Counter.total),
+            )
+        ]
+        await asyncio.to_thread(journal.entered.acquire, timeout=5)
+        journal.held.set()
+        assert await asyncio.gather(*calls) == [6, 16, 16]
+    assert await keyed.ask(Counter.increase, 5) == 6
+
+
+async def test_a_command_whose_time_is_over_does_not_run_again(runtime: Runtime) -> None:
+    """Its caller was told that it may have been carried out; now it is known that it was not."""
+    counter = runtime.async_client.for_event_sourced_entity(Counter, "a")
+    await counter.ask(Counter.increase, 1)
+    with interfering_with(runtime) as journal:
+        journal.held.clear()
+        journal.before.append(lambda: journal.foreign_write("a", 100))
+        hasty = counter.with_options(timeout=timedelta(milliseconds=50))
+        with pytest.raises(CallTimeoutError):
+            await hasty.ask(Counter.increase, 1)
+        patient = asyncio.ensure_future(counter.ask(Counter.increase, 1))
+        await asyncio.sleep(0)
+        journal.held.set()
+        assert await patient == 102
+
+
+async def test_many_failures_in_a_row_lose_and_double_nothing(runtime: Runtime) -> None:
+    """Every other commit fails in one way or another, under twenty callers with keys."""
+    problems = [
+        StoreUnavailableError("gone"),
+        StoreFullError("full"),
+        CommitUnknownError("who knows"),
+        ZeroDivisionError("a bug"),
+    ]
+
+    def failing(problem: Exception) -> None:
+        raise problem
+
+    async def insist(number: int) -> None:
+        counter = runtime.async_client.for_event_sourced_entity(Counter, str(number % 3))
+        for turn in range(10):
+            keyed = counter.with_options(idempotency_key=f"{number}-{turn}")
+            while True:
+                try:
+                    await keyed.ask(Counter.increase)
+                except PersistenceError:
+                    continue
+                break
+
+    with interfering_with(runtime) as journal:
+        for turn in range(40):
+            problem = problems[turn // 2 % 4]
+            journal.before.append((lambda one=problem: failing(one)) if turn % 2 else int)  # type: ignore[misc]
+        await asyncio.gather(*(insist(number) for number in range(20)))
+
+    totals = [
+        await runtime.async_client.for_event_sourced_entity(Counter, str(number)).ask(Counter.total)
+        for number in range(3)
+    ]
+    assert sum(totals) == 200

@@ -3,9 +3,10 @@
 import tempfile
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -18,6 +19,7 @@ from greenroom.errors import (
     CommandError,
     EntityDeletedError,
     EntityUnavailableError,
+    GreenroomError,
     HandlerError,
     IdempotencyKeyReusedError,
 )
@@ -157,3 +159,56 @@ def test_an_entity_does_what_its_model_does() -> None:
 @pytest.mark.timeout(600)
 def test_an_entity_does_what_its_model_does_at_length() -> None:
     check(40, 30)
+
+
+STEP = st.one_of(
+    st.tuples(st.just("increase"), AMOUNTS),
+    st.tuples(st.just("increase_twice"), AMOUNTS),
+    st.tuples(st.just("increase_and_decline"), AMOUNTS),
+    st.tuples(st.just("note"), st.sampled_from(["x", "é", ""])),
+    st.tuples(st.just("nothing"), st.none()),
+    st.tuples(st.just("keyed"), AMOUNTS),
+    st.tuples(st.just("passivate"), st.none()),
+    st.tuples(st.just("delete"), st.none()),
+)
+
+
+def told(runtime: Runtime, steps: list[tuple[str, Any]]) -> list[object]:
+    """What a counter answered to each step, and how it stands at the end."""
+    counter = runtime.client.for_event_sourced_entity(Counter, "a")
+    answers: list[object] = []
+    for name, argument in steps:
+        if name == "passivate":
+            runtime._directory.passivate_where(lambda _ref: True)
+            continue
+        keyed = counter.with_options(idempotency_key=f"k-{argument}")
+        target: Any = keyed if name == "keyed" else counter
+        handler: Any = getattr(Counter, "increase" if name == "keyed" else name)
+        try:
+            answers.append(target.ask(handler, *([] if argument is None else [argument])))
+        except GreenroomError as error:
+            answers.append(type(error))
+    live = counter.ask(Counter.get)
+    assert runtime.client.state_at(Counter, "a") == live
+    versions = [one.sequence_number for one in runtime.client.events(Counter, "a")]
+    assert versions == list(range(1, len(versions) + 1))
+    return [*answers, live, len(versions)]
+
+
+@given(steps=st.lists(STEP, max_size=20))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_how_often_snapshots_are_taken_changes_nothing(steps: list[tuple[str, Any]]) -> None:
+    """After every event, now and then, or never: the same answers, state and version."""
+    outcomes = []
+    for snapshot_every in (1, 3, 100):
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{Path(folder) / 'greenroom.db'}"
+            runtime = Runtime(
+                [Counter], settings=Settings(database_url=url, snapshot_every=snapshot_every)
+            )
+            runtime.start()
+            try:
+                outcomes.append(told(runtime, steps))
+            finally:
+                runtime.stop()
+    assert outcomes[0] == outcomes[1] == outcomes[2]

@@ -13,7 +13,7 @@ from greenroom.ids import EntityRef
 from greenroom.runtime._control import Control
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from greenroom.runtime._actor import Envelope
     from greenroom.runtime._entity_actor import EntityActor
@@ -140,10 +140,15 @@ class Directory:
                     found.append(actor)
         return found
 
-    def passivate_where(self, matches: Callable[[EntityRef], bool]) -> list[EntityActor]:
-        """Let go what matches; returns those that are still busy."""
+    def passivate_where(
+        self,
+        matches: Callable[[EntityRef], bool],
+        *,
+        among: Iterable[EntityActor] | None = None,
+    ) -> list[EntityActor]:
+        """Let go what matches, of all or of these; returns those that are still busy."""
         busy = []
-        for actor in self.live():
+        for actor in self.live() if among is None else among:
             if matches(actor.ref) and not self._passivate(actor.ref, actor):
                 busy.append(actor)
         return busy

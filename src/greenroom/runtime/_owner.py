@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from greenroom.errors import (
-    EntityUnavailableError,
-    GreenroomError,
-    NotOwnerError,
-    RuntimeStoppedError,
-)
+from greenroom.errors import GreenroomError, NotOwnerError, RuntimeStoppedError
 from greenroom.ids import slice_of
 from greenroom.runtime._peers import PeerClients, PeerServer
 
@@ -33,6 +29,8 @@ BEAT_SECONDS = 1.0
 OWNER_CACHE_SECONDS = 1.0
 HANDOVER_SECONDS = 5.0
 """How long a slice that is given up waits for commands under way; then they are dropped."""
+LEASE_SECONDS = 5.0
+"""How long a beat is good for; what others go by is in the database."""
 
 
 class OwnerKeeper:
@@ -62,6 +60,11 @@ class OwnerKeeper:
         self._clients: PeerClients | None = None
         self._address: str | None = None
         self._beats: asyncio.Task[None] | None = None
+        self._handover: asyncio.Task[None] | None = None
+        self._leaving: frozenset[int] = frozenset()
+        # Once it has passed, somebody else may own what this process did: not even its reads
+        # can be trusted any more.
+        self._valid_until = inf if self._alone else 0.0
         self._stopping = asyncio.Event()
         self._fenced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -92,6 +95,7 @@ class OwnerKeeper:
         self._fenced.set()
         if self._beats is not None:
             await self._beats
+        await self._end_handover()
         if self._server is not None:
             await self._server.stop()
         if self._clients is not None:
@@ -106,6 +110,8 @@ class OwnerKeeper:
 
     def owns(self, ref: EntityRef) -> bool:
         """Whether this process may run the instance, by what it knows."""
+        if self._valid_until < monotonic():
+            return False
         return self._everything or slice_of(ref, self._slices) in self._owned
 
     def owned(self) -> frozenset[int]:
@@ -113,11 +119,14 @@ class OwnerKeeper:
         return self._owned
 
     def is_settled(self) -> bool:
-        """Whether every slice has an owner, as far as this process knows."""
+        """Whether this process has had slices, and so knows who owns the others."""
         return self._settled
 
     def fenced_soon(self) -> None:
         """The journal refused a batch because another owner took over; from any thread."""
+        if self._alone:
+            _log.error("Another process took over the SQLite file; this one can only be stopped")
+            self._settled = False
         self._loop.call_soon_threadsafe(self._fenced.set)
 
     async def call(
@@ -126,8 +135,9 @@ class OwnerKeeper:
         """Make a call wherever the owner of the instance is.
 
         Raises:
-            EntityUnavailableError: The slice has no owner, or that one can't be reached.
-            NotOwnerError: It changed hands just now.
+            NotOwnerError: The slice has no owner, or one that can't be reached, or another one
+                since just now. Nothing was done; it may be tried again.
+            GreenroomError: What the owner answered.
         """
         if self.owns(request.ref):
             return await here(request)
@@ -137,7 +147,7 @@ class OwnerKeeper:
         address = await self._address_of(slice_)
         try:
             return await self._clients.call(address, request)
-        except (EntityUnavailableError, NotOwnerError):
+        except NotOwnerError:
             self._owners.pop(slice_, None)
             raise
 
@@ -157,7 +167,7 @@ class OwnerKeeper:
             return known[1]
         owner = await asyncio.to_thread(self._ownership.owner_of, slice_)
         if owner is None or owner.address is None or owner.address == self._address:
-            raise EntityUnavailableError(f"Slice {slice_} has no owner at the moment.")
+            raise NotOwnerError(f"Slice {slice_} has no owner at the moment.")
         self._owners[slice_] = (monotonic(), owner.address)
         return owner.address
 
@@ -183,28 +193,43 @@ class OwnerKeeper:
             _log.exception("Keeping the lease failed; trying again")
 
     async def _beat(self) -> None:
+        asked = monotonic()
         surplus = await asyncio.to_thread(self._ownership.beat)
-        if surplus:
-            await self._hand_over(surplus)
+        self._valid_until = asked + LEASE_SECONDS
+        if surplus and not self._leaving:
+            # Beside the beats: the lease must not run out while commands are waited for.
+            self._leaving = surplus
+            self._handover = asyncio.create_task(
+                self._try(self._hand_over), name="greenroom-handover"
+            )
         self._take_note()
         # From the second look on, dead owners have been fenced and their slices taken.
         self._settled = bool(self._owned) or self._settled
 
-    async def _hand_over(self, surplus: frozenset[int]) -> None:
+    async def _hand_over(self) -> None:
         """Let go of slices: take nothing new for them, finish what is under way, release."""
-        self._owned -= surplus
-        self._everything = False
+        surplus = self._leaving
 
         def leaving(ref: EntityRef) -> bool:
             return slice_of(ref, self._slices) in surplus
 
-        deadline = monotonic() + HANDOVER_SECONDS
-        while self._directory.passivate_where(leaving):
-            if monotonic() > deadline:
+        try:
+            deadline = monotonic() + HANDOVER_SECONDS
+            busy = await asyncio.to_thread(self._directory.passivate_where, leaving)
+            while busy and monotonic() < deadline:
+                await asyncio.sleep(0.01)
+                busy = self._directory.passivate_where(leaving, among=busy)
+            if busy:
                 self._directory.abandon(leaving)
-                break
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(self._release, surplus)
+            await asyncio.to_thread(self._release, surplus)
+        finally:
+            self._leaving = frozenset()
+
+    async def _end_handover(self) -> None:
+        if self._handover is not None:
+            self._handover.cancel()
+            await asyncio.wait([self._handover])
+            self._handover = None
 
     def _release(self, slices: frozenset[int]) -> None:
         # No batch may be under way while slices are given up.
@@ -214,6 +239,7 @@ class OwnerKeeper:
     async def _start_over(self) -> None:
         """Another owner fenced this one off: forget everything, and join again."""
         _log.warning("This process lost its slices to another owner; starting over")
+        await self._end_handover()
         self._owned = frozenset()
         self._everything = False
         self._owners.clear()
@@ -233,5 +259,11 @@ class OwnerKeeper:
             self._ownership.start(self._address)
 
     def _take_note(self) -> None:
-        self._owned = self._ownership.owned()
-        self._everything = len(self._owned) == self._slices
+        owned = self._ownership.owned() - self._leaving
+        gained = owned - self._owned
+        if gained:
+            # A call that came while a slice was given up may have left an instance behind,
+            # which doesn't know what has been written elsewhere since.
+            self._directory.abandon(lambda ref: slice_of(ref, self._slices) in gained)
+        self._owned = owned
+        self._everything = len(owned) == self._slices

@@ -27,6 +27,7 @@ from greenroom.errors import (
 )
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
+from greenroom.runtime._calls import CallRequest
 from greenroom.runtime._client import AsyncComponentClient, ComponentClient
 from greenroom.runtime._deadlines import Deadlines, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
@@ -44,7 +45,7 @@ from greenroom.settings import Settings, load_settings
 if TYPE_CHECKING:
     from greenroom.ids import EntityRef
     from greenroom.persistence import InstanceSummary, Store
-    from greenroom.runtime._calls import Answer, CallRequest
+    from greenroom.runtime._calls import Answer
     from greenroom.runtime._dependencies import DependencyProvider
 
 _log = logging.getLogger("greenroom.runtime")
@@ -93,6 +94,8 @@ class Runtime:
         self._problem: str | None = None
         self._default_timeout = self.settings.ask_timeout.total_seconds()
         self._own_loop: OwnLoop | None = None
+        self._forwarding = False
+        self._forwarded = 0
         self._change = threading.Lock()
 
     # -- starting --------------------------------------------------------------------------
@@ -180,6 +183,7 @@ class Runtime:
         self._sweeper.start()
         self._watchdog = Watchdog()
         self._watchdog.start()
+        self._forwarding = True
         self._status = "ready"
 
     def _host(self, definition: ComponentDefinition) -> EntityHost:
@@ -236,13 +240,16 @@ class Runtime:
     async def _wind_down(self) -> None:
         await self._sweeper.stop()
         await self._drain()
+        self._forwarding = False
         await self._owner.stop_peers()
+        while self._forwarded:  # noqa: ASYNC110 - for some milliseconds, once
+            await asyncio.sleep(0.005)
         await asyncio.to_thread(self._close)
 
     async def _drain(self) -> None:
         deadline = monotonic() + self.settings.drain_timeout.total_seconds()
         busy = [one for one in self._directory.live() if not one.is_quiet()]
-        while busy and monotonic() < deadline:
+        while (busy or self._forwarded) and monotonic() < deadline:
             self._writer.notify()
             await asyncio.sleep(0.005)
             busy = [one for one in busy if not one.is_quiet()]
@@ -254,8 +261,9 @@ class Runtime:
         self._writer.stop()
         self._dispatcher.stop()
         self._reads.shutdown(wait=True)
-        self._effects.shutdown(wait=True)
+        # Nothing is written any more: others need not wait for side effects.
         self._owner.close()
+        self._effects.shutdown(wait=True)
         self._store.close()
 
     def _end_own_loop(self) -> None:
@@ -338,7 +346,12 @@ class Runtime:
             except NotOwnerError:
                 # The slice changed hands while the command was under way; nothing was done.
                 pass
-        return await self._call_owner(request)
+        if asyncio.get_running_loop() is self._loop:
+            return await self._call_owner(request)
+        # Connections to peers belong to the runtime's own loop.
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(self._call_owner(request), self._loop)
+        )
 
     def call_blocking(self, request: CallRequest) -> Answer:
         """`call`, for threads. The thread lends itself to the actor while it waits."""
@@ -357,8 +370,12 @@ class Runtime:
         if self._owner.owns(request.ref):
             self._directory.deliver(request)
         else:
-            forwarding = asyncio.run_coroutine_threadsafe(self._call_owner(request), self._loop)
-            forwarding.add_done_callback(_log_lost_tell)
+            self._forward(request)
+
+    def _forward(self, request: CallRequest) -> None:
+        """Send a command to its owner that nobody waits for."""
+        forwarding = asyncio.run_coroutine_threadsafe(self._call_owner(request), self._loop)
+        forwarding.add_done_callback(_log_lost_tell)
 
     def _prepare(self, request: CallRequest) -> None:
         if self._status != "ready":
@@ -412,20 +429,33 @@ class Runtime:
             raise timed_out(request) from None
 
     async def _call_owner(self, request: CallRequest) -> Answer:
-        """Find who owns the instance now, and call there; until the deadline."""
-        while True:
-            try:
-                return await self._owner.call(request, self._call_here)
-            except (EntityUnavailableError, NotOwnerError):
-                if monotonic() + REROUTE_SECONDS >= request.deadline:
-                    raise
-            await asyncio.sleep(REROUTE_SECONDS)
+        """Find who owns the instance now, and call there; until the deadline.
+
+        Raises:
+            EntityUnavailableError: There was no owner to be reached; nothing was done.
+        """
+        self._forwarded += 1
+        try:
+            while self._forwarding:
+                try:
+                    return await self._owner.call(request, self._call_here)
+                except NotOwnerError as error:
+                    if monotonic() + REROUTE_SECONDS >= request.deadline:
+                        raise EntityUnavailableError(
+                            f"{request.ref} can't be reached at the moment: {error}"
+                        ) from error
+                await asyncio.sleep(REROUTE_SECONDS)
+        finally:
+            self._forwarded -= 1
+        raise RuntimeStoppedError(f"The runtime is {self._status}. Try at another process.")
 
     def _redeliver(self, envelope: Any) -> None:
         if self._status in ("ready", "stopping") and self._owner.owns(envelope.message.ref):
             self._directory.redeliver(envelope)
         elif envelope.reply_to is not None:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
+        elif isinstance(envelope, CallRequest) and self._forwarding:
+            self._forward(envelope)
 
 
 def _logged(run: Callable[[], None]) -> None:

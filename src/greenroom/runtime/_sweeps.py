@@ -46,6 +46,7 @@ class Sweeper:
         self._owned = owned
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
 
     def start(self) -> None:
         """Begin to sweep, on the running loop."""
@@ -77,9 +78,10 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """One look at everything that may be due."""
-        await asyncio.to_thread(self._directory.passivate_idle)
-        await self._expire()
-        await asyncio.to_thread(self._clean_up)
+        async with self._one_at_a_time:
+            await asyncio.to_thread(self._directory.passivate_idle)
+            await self._expire()
+            await asyncio.to_thread(self._clean_up)
 
     async def _expire(self) -> None:
         slices = sorted(self._owned())
@@ -89,28 +91,26 @@ class Sweeper:
                 self._directory.deliver_control(Expire(ref))
 
     def _clean_up(self) -> None:
-        slices = sorted(self._owned())
         now = self._clock.now_ms()
-        self._purge_deleted(now - _ms(self._settings.keep_deleted), slices)
-        for purge, before in (
-            (self._journal.purge_receipts, now),
-            (self._journal.purge_states, now - _ms(self._settings.keep_history)),
-        ):
-            for _ in range(_ROUNDS):
-                # Between two pages the writer gets its turn.
-                with self._writer.exclusive():
-                    removed = purge(before, slices=slices)
-                if not removed:
-                    break
+        self._page_by_page(self._purge_deleted, now - _ms(self._settings.keep_deleted))
+        self._page_by_page(self._journal.purge_receipts, now)
+        self._page_by_page(self._journal.purge_states, now - _ms(self._settings.keep_history))
 
-    def _purge_deleted(self, before: int, slices: list[int]) -> None:
+    def _page_by_page(self, purge: Callable[..., int], before: int) -> None:
+        """Remove a page at a time; in between the writer gets its turn, and slices may go."""
         for _ in range(_ROUNDS):
-            with self._writer.exclusive():
-                purged = set(self._journal.purge_deleted(before, slices=slices))
-            if not purged:
+            if self._stopping.is_set():
                 return
-            # What lives in memory under these ids still remembers its last life.
-            self._directory.forget(purged)
+            with self._writer.exclusive():
+                removed = purge(before, slices=sorted(self._owned()))
+            if not removed:
+                return
+
+    def _purge_deleted(self, before: int, *, slices: list[int]) -> int:
+        purged = self._journal.purge_deleted(before, slices=slices)
+        # What lives in memory under these ids still remembers its last life.
+        self._directory.forget(set(purged))
+        return len(purged)
 
 
 def _ms(duration: timedelta) -> int:

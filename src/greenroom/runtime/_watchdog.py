@@ -41,7 +41,7 @@ class Watchdog:
         reported: dict[int, float] = {}
         while not self._stopped.wait(self._hold_seconds / 2):
             now = monotonic()
-            for thread, since in tuple(running_slices.items()):
+            for thread, since in running_slices.copy().items():
                 if now - since > self._hold_seconds and reported.get(thread) != since:
                     reported[thread] = since
                     self._report(thread, now - since)

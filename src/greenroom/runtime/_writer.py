@@ -161,6 +161,7 @@ class JournalWriter:
         self._gate.acquire()
         self._idle = True
         self._stopping = False
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="greenroom-writer", daemon=True)
 
     def start(self) -> None:
@@ -172,6 +173,8 @@ class JournalWriter:
         self._stopping = True
         self._open_gate()
         self._thread.join()
+        self._closed = True
+        self._refuse_the_rest()
 
     def submit(self, write: PendingWrite) -> None:
         """Queue a write. May be called from any thread; the order per actor is kept."""
@@ -182,6 +185,8 @@ class JournalWriter:
         if self._idle:
             self._idle = False
             self._open_gate()
+        if self._closed:
+            self._refuse_the_rest()
 
     def write_here(self) -> None:
         """Commit what is queued on this thread, or leave it to whoever is writing.
@@ -193,7 +198,8 @@ class JournalWriter:
             return
         if self._commit_lock.acquire(blocking=False):
             try:
-                self._commit(self._drain())
+                if not self._closed:
+                    self._commit(self._drain())
             finally:
                 self._commit_lock.release()
         if self._queue:
@@ -215,6 +221,12 @@ class JournalWriter:
                 batch = self._drain()
                 if batch:
                     self._commit(batch)
+
+    def _refuse_the_rest(self) -> None:
+        """What came too late is told so; it must not wait for its deadline."""
+        with self._commit_lock:
+            while batch := self._drain():
+                self._fail_all([[one] for one in batch], NotOwnerError("This process is stopping."))
 
     def _open_gate(self) -> None:
         # Two senders may both find the writer idle; the gate is open after the first.
