@@ -110,6 +110,88 @@ def test_a_state_is_kept_for_so_long_after_it_was_replaced(
     assert payloads(store, CART) == ["new"]
 
 
+@pytest.fixture
+def opened_sqlite(sqlite_url: str) -> Iterator[tuple[Store, ManualClock]]:
+    with open_journal(sqlite_url, slices=1) as opened:
+        yield opened
+
+
+def test_many_replaced_states_are_removed_at_once(
+    opened_sqlite: tuple[Store, ManualClock],
+) -> None:
+    """More than one statement can name: those whose keys were remembered longer than they."""
+    store, clock = opened_sqlite
+    head = fresh()
+    count = 33_000
+    for start in range(0, count, 3_000):
+        writes = [a_write(a_state("s"), key=f"k-{start + n}") for n in range(3_000)]
+        for write in writes:
+            write.receipt = a_receipt(write.receipt.key, expires_at=clock.now_ms() + 1000)  # type: ignore[union-attr]
+        head = commit_ok(store, CART, head, *writes)
+    clock.advance(timedelta(days=31))
+    while store.journal.purge_states(clock.now_ms(), slices=[0], limit=50_000):
+        pass
+    assert store.journal.purge_receipts(clock.now_ms(), slices=[0], limit=1000) == 1000
+    while store.journal.purge_receipts(clock.now_ms(), slices=[0], limit=10_000):
+        pass
+    commit_ok(store, CART, head, a_write(a_state("last")))
+    clock.advance(timedelta(days=31))
+
+    assert store.journal.purge_states(clock.now_ms(), slices=[0], limit=50_000) == count
+    assert payloads(store, CART) == ["last"]
+
+
+def test_a_receipt_knows_its_number_whatever_was_removed_around_it(
+    opened: tuple[Store, ManualClock],
+) -> None:
+    store, clock = opened
+    head = commit_ok(store, CART, fresh(), a_write(a_state("one")), a_write(key="alone"))
+    head = commit_ok(store, CART, head, a_write(a_state("two"), key="k"))
+    clock.advance(timedelta(days=31))
+    assert store.journal.purge_states(clock.now_ms(), slices=[0]) == 1
+
+    assert number_of(store, "alone") == 1
+    commit_ok(store, CART, head, a_write(a_deletion()), a_write(key="last"))
+    clock.advance(timedelta(days=8))
+    assert store.journal.purge_deleted(clock.now_ms(), slices=[0]) == [CART]
+    assert (number_of(store, "alone"), number_of(store, "k")) == (1, 2)
+    assert store.journal.records(CART) == []
+    assert store.journal.load(CART).records == []
+    assert store.journal.load(CART, latest_only=True).records == []
+
+
+def number_of(store: Store, key: str) -> int:
+    found = store.journal.find_receipt(CART, key)
+    assert found is not None
+    return found.sequence_number
+
+
+def test_purges_take_no_more_than_they_are_told(database_url: str) -> None:
+    """And only from the slices that they are told."""
+    with open_journal(database_url, slices=4) as (store, clock):
+        refs = [EntityRef("cart", str(number)) for number in range(12)]
+        soon = clock.now_ms() + 1
+        for ref in refs:
+            commit_ok(store, ref, fresh(), a_write(an_event(), expires_at=soon))
+        theirs = [ref for ref in refs if slice_of(ref, 4) in (1, 3)]
+        assert 2 < len(theirs) < len(refs)
+        assert set(store.journal.due(soon, slices=[1, 3])) == set(theirs)
+        assert len(store.journal.due(soon, slices=[1, 3], limit=2)) == 2
+        assert store.journal.due(soon, slices=[]) == []
+        for ref in refs:
+            write = a_write(a_deletion())
+            write.receipt = a_receipt("k", expires_at=soon)
+            commit_ok(store, ref, store.journal.load(ref).head, write)
+        assert store.journal.due(soon, slices=range(4)) == []
+        clock.advance(timedelta(days=8))
+        now = clock.now_ms()
+        assert store.journal.purge_receipts(now, slices=[1, 3], limit=2) == 2
+        assert store.journal.purge_receipts(now, slices=[1, 3]) == len(theirs) - 2
+        assert len(store.journal.purge_deleted(now, slices=[1, 3], limit=2)) == 2
+        assert len(store.journal.purge_deleted(now, slices=[1, 3])) == len(theirs) - 2
+        assert len(store.journal.purge_deleted(now, slices=range(4))) == len(refs) - len(theirs)
+
+
 def test_purges_and_batches_do_not_lock_each_other_out(sqlite_url: str) -> None:
     """A SQLite transaction that begins by reading fails when a batch goes in meanwhile."""
     with open_journal(sqlite_url) as (store, clock):

@@ -1,14 +1,17 @@
 """The journal's promises, one test each, on SQLite and on PostgreSQL."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from greenroom.errors import ConcurrentWriteError, NotOwnerError
 from greenroom.ids import EntityRef, slice_of
-from greenroom.persistence import Encoded, Head, NewRecord, RecordKind, Store
+from greenroom.persistence import Encoded, Head, NewRecord, Outcome, Receipt, RecordKind, Store
+from greenroom.persistence.sql._sqlite_ownership import SqliteOwnership
 from greenroom.testkit import ManualClock
 from tests.support.journals import (
     CART,
@@ -42,6 +45,22 @@ def store(opened: tuple[Store, ManualClock]) -> Store:
 @pytest.fixture
 def clock(opened: tuple[Store, ManualClock]) -> ManualClock:
     return opened[1]
+
+
+def pretend_dead(store: Store) -> None:
+    """Let another one take over from a store that goes on."""
+    if isinstance(store.ownership, SqliteOwnership):
+        store.ownership._lock.free()
+    else:
+        store.ownership._let_go()  # type: ignore[attr-defined]
+
+
+def run_all(threads: Iterable[threading.Thread]) -> None:
+    started = list(threads)
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
 
 
 def all_slices(store: Store) -> list[int]:
@@ -148,23 +167,104 @@ def test_slice_numbers_have_no_gaps_over_conflicts(store: Store) -> None:
         assert found == list(range(1, len(found) + 1))
 
 
-def test_exactly_one_of_many_racing_writers_wins(store: Store, database_url: str) -> None:
-    """Whatever believes to be first; the journal takes one batch at a time."""
-    lock = threading.Lock()
-    outcomes = []
+def test_of_two_chains_of_one_instance_in_a_batch_the_first_goes_in(store: Store) -> None:
+    chains = [a_chain(CART, fresh(), a_write(an_event(text), key=text)) for text in ("a", "b")]
 
-    def work(number: int) -> None:
-        with lock:
-            outcomes.append(commit_one(store, CART, fresh(), a_write(an_event(str(number)))))
+    first, second = store.journal.commit(chains)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert first.error is None
+    assert isinstance(second.error, ConcurrentWriteError)
+    assert payloads(store, CART) == ["a"]
+    assert store.journal.find_receipt(CART, "b") is None
 
-    assert sum(one.error is None for one in outcomes) == 1
-    assert len(store.journal.records(CART)) == 1
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_of_racing_writers_exactly_one_wins(database_url: str, attempt: int) -> None:
+    """Owners of before and the one of now, all at the same moment."""
+    with ExitStack() as stack:
+        stores = []
+        for _ in range(3):
+            for store in stores:
+                pretend_dead(store)
+            stores.append(stack.enter_context(open_journal(database_url, slices=2))[0])
+        together = threading.Barrier(len(stores))
+        outcomes: list[Outcome | NotOwnerError] = []
+
+        def work(store: Store, text: str) -> None:
+            together.wait()
+            try:
+                outcomes.append(commit_one(store, CART, fresh(), a_write(an_event(text))))
+            except NotOwnerError as error:
+                outcomes.append(error)
+
+        run_all(
+            threading.Thread(target=work, args=(store, f"{place}"))
+            for place, store in enumerate(stores)
+        )
+        won = [one for one in outcomes if isinstance(one, Outcome) and one.error is None]
+        assert (len(outcomes), len(won)) == (3, 1)
+        assert payloads(stores[-1], CART) == ["2"]
+
+
+def test_a_writer_who_is_taken_over_from_loses_or_is_followed(database_url: str) -> None:
+    """The next owner takes over in the middle of what the first one writes."""
+    with open_journal(database_url, slices=2) as (first, _):
+        written: list[int] = []
+        under_way = threading.Event()
+
+        def work() -> None:
+            head = fresh()
+            with suppress(NotOwnerError):
+                while (outcome := commit_one(first, CART, head, a_write(an_event()))).head:
+                    head = outcome.head
+                    written.append(head.sequence_number)
+                    under_way.set()
+
+        writer = threading.Thread(target=work)
+        writer.start()
+        assert under_way.wait(10)
+        pretend_dead(first)
+        with open_journal(database_url) as (second, _):
+            head = second.journal.load(CART).head
+            commit_ok(second, CART, head, a_write(an_event("next")))
+            writer.join()
+            numbers = [one.sequence_number for one in second.journal.records(CART, limit=10**6)]
+            assert numbers == [*written, len(written) + 1]
+
+
+def test_slice_numbers_follow_the_order_of_the_batch(database_url: str) -> None:
+    with open_journal(database_url, slices=1) as (store, _):
+        refs = [EntityRef("cart", name) for name in ("z", "a", "m")]
+        store.journal.commit(
+            [a_chain(ref, fresh(), a_write(an_event(), an_event())) for ref in refs]
+        )
+
+        found = [one.ref.instance for one in store.journal.feed(0)]
+
+        assert found == ["z", "z", "a", "a", "m", "m"]
+
+
+def test_an_empty_batch_is_nothing(store: Store) -> None:
+    assert store.journal.commit([]) == []
+
+
+@pytest.mark.postgresql
+def test_a_value_that_cannot_be_stored_keeps_only_its_own_chain_out(postgres_url: str) -> None:
+    """PostgreSQL has no NUL in text, and no key of any length."""
+    with open_journal(postgres_url, slices=1) as (store, _):
+        keys = ["k-1", "nul \0", "\ud800", "".join(chr(0x4E00 + n) for n in range(9000)), "k-2"]
+        refs = [EntityRef("cart", str(number)) for number in range(len(keys))]
+        outcomes = store.journal.commit(
+            [
+                a_chain(ref, fresh(), a_write(an_event(), key=key))
+                for ref, key in zip(refs, keys, strict=True)
+            ]
+        )
+
+        assert [one.error is None for one in outcomes] == [True, False, False, False, True]
+        assert "cart/1 has a value that can't be stored" in str(outcomes[1].error)
+        assert [one.slice_seq for one in store.journal.feed(0)] == [1, 2]
+        commit_ok(store, refs[1], fresh(), a_write(an_event(), key="k"))
 
 
 @pytest.mark.postgresql
@@ -214,6 +314,35 @@ def test_a_key_that_was_used_brings_back_its_receipt(store: Store) -> None:
     assert (outcome.duplicate.key, outcome.duplicate.reply) == ("k", b'"done"')
     assert outcome.duplicate.sequence_number == 1
     assert payloads(store, CART) == ["a"]
+
+
+def test_a_receipt_comes_back_as_it_was(store: Store) -> None:
+    write = a_write(an_event("a"), an_event("b"))
+    reply = '{"text":"é 🙂 \\u0000"}'.encode()
+    write.receipt = Receipt("ключ", "add_item", "alice@example", "0" * 32, reply, 10**15)
+    commit_ok(store, CART, fresh(), write)
+
+    found = store.journal.find_receipt(CART, "ключ")
+
+    assert found == replace(write.receipt, sequence_number=2)
+    assert store.journal.find_receipt(CART, "клю") is None
+    assert store.journal.find_receipt(OTHER, "ключ") is None
+
+
+def test_a_used_key_keeps_its_chain_out_and_lets_the_others_in(store: Store) -> None:
+    head = commit_ok(store, CART, fresh(), a_write(an_event("a"), key="k"))
+
+    mine, others = store.journal.commit(
+        [
+            a_chain(CART, head, a_write(an_event("b")), a_write(an_event("again"), key="k")),
+            a_chain(OTHER, fresh(), a_write(an_event("c"), key="k")),
+        ]
+    )
+
+    assert mine.duplicate is not None
+    assert others.error is None
+    assert payloads(store, CART) == ["a"]
+    assert payloads(store, OTHER) == ["c"]
 
 
 def test_a_key_belongs_to_one_instance(store: Store) -> None:

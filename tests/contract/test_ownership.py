@@ -86,6 +86,26 @@ def test_a_second_process_on_a_sqlite_file_is_refused(sqlite_url: str) -> None:
     assert str(other.process.pid) in str(caught.value)
 
 
+def test_a_second_name_of_a_sqlite_file_is_the_same_file(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(sqlite_url.removeprefix("sqlite:///"))
+    with open_journal(sqlite_url):
+        store = second_store(f"sqlite:///{link}")
+        with pytest.raises(StoreInUseError):
+            store.ownership.start(None)
+        store.close()
+
+
+def test_each_owner_of_a_sqlite_file_has_its_own_epoch(sqlite_url: str) -> None:
+    epochs = []
+    for _ in range(3):
+        with open_journal(sqlite_url) as (store, _clock):
+            epochs.append(store.ownership.fence()[1])  # type: ignore[attr-defined]
+
+    assert epochs == [1, 2, 3]
+
+
 def test_a_sqlite_file_is_free_when_its_owner_was_killed(sqlite_url: str) -> None:
     """The kernel frees the lock with the process."""
     with another_process(sqlite_url) as other:
@@ -223,6 +243,19 @@ def test_an_owner_frozen_in_the_middle_of_a_batch_is_taken_over(postgres_url: st
         with pytest.raises(NotOwnerError):
             frozen.ownership.beat()
         assert frozen.ownership.owned() == frozenset()
+
+
+@pytest.mark.postgresql
+@pytest.mark.timeout(30)
+def test_an_owner_can_stop_though_its_last_batch_hangs(postgres_url: str) -> None:
+    """Its connection broke and the server did not notice."""
+    with open_journal(postgres_url) as (store, _):
+        writer = store.journal._writer  # type: ignore[attr-defined]
+        writer.write((1, *store.ownership.fence()), BatchRows())  # type: ignore[attr-defined]
+        store.ownership.stop()
+        writer.reconnect()
+        with open_journal(postgres_url) as (next_one, _):
+            assert len(next_one.ownership.owned()) == 64
 
 
 @pytest.mark.postgresql

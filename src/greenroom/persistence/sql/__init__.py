@@ -39,7 +39,7 @@ class SqlStore:
 
     def ping(self) -> None:
         """Raises a `PersistenceError` when the database can't be asked."""
-        with translated(), self._engine.connect() as connection:
+        with translated(self._engine), self._engine.connect() as connection:
             connection.exec_driver_sql("SELECT 1")
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
     engine = open_engine(settings.database_url)
     file = settings.sqlite_file
     try:
-        with translated():
+        with translated(engine):
             ownership: SqlOwnership = (
                 PostgresOwnership(engine) if file is None else SqliteOwnership(engine, file)
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import select
 from greenroom.errors import ConcurrentWriteError, NotOwnerError
 from greenroom.persistence.records import Outcome
 from greenroom.persistence.sql._reads import receipt_of
+from greenroom.persistence.sql._slices import parts
 from greenroom.persistence.tables import instance, journal, owner
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from greenroom.persistence.records import Chain
     from greenroom.persistence.sql._dialect import Row
     from greenroom.persistence.sql._ownership import Fence
-
-_AT_ONCE = 500
-"""Ids in one IN: few enough for every database, many enough to be quick."""
 
 _Position = tuple[int, int, int]
 _NEW: _Position = (0, 1, 0)
@@ -79,7 +77,7 @@ def _positions(connection: Any, refs: Iterable[EntityRef]) -> dict[EntityRef, _P
         by_component.setdefault(ref.component, []).append(ref)
     found: dict[EntityRef, _Position] = {}
     for component, members in by_component.items():
-        for part in _parts(members):
+        for part in parts(members):
             known = {ref.instance: ref for ref in part}
             rows = connection.execute(
                 select(
@@ -104,7 +102,7 @@ def _receipts(
         for key in _keys(chain)
     ]
     found = {}
-    for part in _parts(pairs):
+    for part in parts(pairs):
         # Each instance with each key finds too many, but hardly ever: keys are random.
         rows = connection.execute(
             select(journal).where(
@@ -114,7 +112,3 @@ def _receipts(
         )
         found.update({(row.instance_id, row.idempotency_key): row for row in rows})
     return found
-
-
-def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))

@@ -33,6 +33,12 @@ PG_ARGUMENTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+_SESSION = (
+    f"-c idle_in_transaction_session_timeout={IDLE_MS} "
+    # The server asks too: a session whose client is gone would keep its locks for two hours.
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 "
+    "-c tcp_user_timeout=10000"
+)
 BEGIN = "greenroom_begin"
 """Execution option: how a transaction begins on SQLite (`BEGIN IMMEDIATE` locks at once)."""
 
@@ -60,8 +66,9 @@ def _postgres(url: URL) -> Engine:
     # What the URL says counts.
     arguments = {name: value for name, value in PG_ARGUMENTS.items() if name not in url.query}
     options = url.query.get("options", "")
-    idle = f"-c idle_in_transaction_session_timeout={IDLE_MS}"
-    arguments["options"] = f"{idle} {options if isinstance(options, str) else ' '.join(options)}"
+    arguments["options"] = (
+        f"{_SESSION} {options if isinstance(options, str) else ' '.join(options)}"
+    )
     return create_engine(
         url,
         pool_size=READERS,

@@ -19,6 +19,7 @@ from greenroom.persistence.sql._purge import Purges
 from greenroom.persistence.sql._reads import Reads
 from greenroom.persistence.sql._slices import last_numbers
 from greenroom.persistence.sql._translate import (
+    is_about_values,
     is_disconnect,
     is_integrity_violation,
     translate,
@@ -42,6 +43,10 @@ _Member = tuple[int, Chain, int]
 
 class _Conflict(Exception):  # noqa: N818 - never leaves this module
     """Some chain of the batch can't go in."""
+
+
+class _Unfit(Exception):  # noqa: N818 - never leaves this module
+    """Some chain of the batch has a value that can't be stored."""
 
 
 class SqlJournal(Reads, Purges):
@@ -76,6 +81,9 @@ class SqlJournal(Reads, Purges):
                 self._write(members, expired, outcomes)
             except _Conflict:
                 members, expired = self._leave_out_losers(members, outcomes)
+            except _Unfit:
+                # Nobody says which one, so each goes by itself.
+                break
             else:
                 members = []
         for member in members:
@@ -119,7 +127,9 @@ class SqlJournal(Reads, Purges):
                 raise
             if is_integrity_violation(error):
                 raise _Conflict from error
-            raise translate(error) from error
+            if is_about_values(error):
+                raise _Unfit(str(error)) from error
+            raise translate(error, self._engine) from error
         self._commit_transaction()
         self._counters.update(plan.counters)
         for (place, _, _), head in zip(members, heads, strict=True):
@@ -135,7 +145,7 @@ class SqlJournal(Reads, Purges):
             if not isinstance(error, Exception):
                 raise
             if not is_disconnect(error):
-                raise translate(error) from error
+                raise translate(error, self._engine) from error
             self._look_whether_committed(error)
 
     def _look_whether_committed(self, error: Exception) -> None:
@@ -159,7 +169,7 @@ class SqlJournal(Reads, Purges):
             ) from error
         last, self._fence = found
         if last != self._batch:
-            raise translate(error) from error
+            raise translate(error, self._engine) from error
 
     def _roll_back(self, error: BaseException) -> None:
         try:
@@ -179,6 +189,9 @@ class SqlJournal(Reads, Purges):
             error = ConcurrentWriteError(chain.ref, expected=chain.head.sequence_number)
             outcomes[place] = Outcome(error=error)
             self._counters.clear()
+        except _Unfit as error:
+            problem = f"{chain.ref} has a value that can't be stored: {error}"
+            outcomes[place] = Outcome(error=PersistenceError(problem))
         except PersistenceError as error:
             outcomes[place] = Outcome(error=error)
 
@@ -188,7 +201,7 @@ class SqlJournal(Reads, Purges):
         """Find out who conflicts, in a new transaction; returns who may go on."""
         self._counters.clear()
         chains = [chain for _, chain, _ in members]
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             verdict = judge(connection, self._fence, chains, self._clock.now_ms())
         survivors = []
         for number, member in enumerate(members):
@@ -213,6 +226,6 @@ class SqlJournal(Reads, Purges):
         """
         known = self._counters.get(slice_)
         if known is None:
-            with translated(), self._reading.connect() as connection:
+            with translated(self._engine), self._reading.connect() as connection:
                 known = self._counters[slice_] = last_numbers(connection, slice_)
         return known

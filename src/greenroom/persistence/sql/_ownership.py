@@ -40,7 +40,7 @@ class SqlOwnership:
         # The beat comes from another thread than the journal's question about a lost commit;
         # each of them reads the epoch and then asks the database about it.
         self._moving = threading.Lock()
-        with translated(), engine.connect() as connection:
+        with translated(engine), engine.connect() as connection:
             stored = _read_meta(connection, "slices")
         if stored is None:
             raise SchemaError(
@@ -81,7 +81,8 @@ class SqlOwnership:
         None when this owner was fenced off meanwhile.
         """
         mine = (owner.c.owner_id == held[0], owner.c.epoch == held[1])
-        with self._moving, translated(), self._engine.begin() as connection:
+        with self._moving, translated(self._engine), self._engine.begin() as connection:
+            self._wait_for_last_batch(connection, held[0])
             changed = connection.execute(update(owner).where(*mine).values(epoch=held[1] + 1))
             if changed.rowcount != 1:
                 return None
@@ -100,17 +101,20 @@ class SqlOwnership:
             .join(slice_table, slice_table.c.owner_id == owner.c.owner_id)
             .where(slice_table.c.slice == slice_)
         )
-        with translated(), self._engine.connect() as connection:
+        with translated(self._engine), self._engine.connect() as connection:
             row = connection.execute(query).first()
         return None if row is None else OwnerInfo(row[0], row[1])
 
     def peer_secret(self) -> str:
         """A secret shared by all processes on this database."""
-        with translated(), self._engine.connect() as connection:
+        with translated(self._engine), self._engine.connect() as connection:
             found = _read_meta(connection, "peer_secret")
         if found is None:
             raise SchemaError("The database has no peer secret. Run `greenroom db upgrade`.")
         return found
+
+    def _wait_for_last_batch(self, connection: Any, owner_id: int) -> None:
+        """Lock an owner's row, which its last batch has locked until it ends."""
 
     @abstractmethod
     def start(self, address: str | None) -> None:

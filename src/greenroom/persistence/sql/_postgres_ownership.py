@@ -25,6 +25,8 @@ LEASE_MS = 5_000
 """A frozen owner loses its slices after so long; a dead one at once, with its connection."""
 WAIT_MS = 500
 """How long a beat waits for another's beat, or for the last batch of an owner that it fences."""
+LAST_BATCH_WAITS = 10
+"""How often a session is told to end, each time after `WAIT_MS`."""
 LOCK_CLASS = 0x67726E72
 """First half of the keys of all advisory locks here ("grnr"); the second half is the owner."""
 _LOOKING_AFTER = -1
@@ -40,7 +42,7 @@ class PostgresOwnership(SqlOwnership):
 
     def start(self, address: str | None) -> None:
         """Register as a new owner; slices come with the first beat."""
-        with self._moving, translated():
+        with self._moving, translated(self._engine):
             self._owns_now(frozenset())
             self._let_go()
             owner_id = secrets.randbits(31)
@@ -69,7 +71,7 @@ class PostgresOwnership(SqlOwnership):
 
     def beat(self) -> frozenset[int]:
         """Renew the lease, fence dead owners, take free slices up to a fair share."""
-        with self._moving, translated():
+        with self._moving, translated(self._engine):
             # The lease comes first and by itself: it must not wait for other owners.
             self._renew()
             with self._engine.begin() as connection:
@@ -133,17 +135,13 @@ class PostgresOwnership(SqlOwnership):
         for other, lease, process in others:
             if lease >= now and not _is_dead(connection, other):
                 continue
-            try:
-                with connection.begin_nested():
-                    _fence(connection, other)
-            except DBAPIError as error:
-                if not is_lock_timeout(error):
-                    raise
+            if _lock_row(connection, other):
+                _fence(connection, other)
+                _log.warning("Took over from %s, which %s", process, _why(lease, now))
+            else:
                 # Frozen in the middle of a batch, it would hold the lock for ever.
                 _log.warning("Ending the batch of %s, which %s", process, _why(lease, now))
                 _end_batch(connection, other)
-            else:
-                _log.warning("Took over from %s, which %s", process, _why(lease, now))
 
     def _take_free(self, connection: Any) -> None:
         free = (
@@ -166,7 +164,7 @@ class PostgresOwnership(SqlOwnership):
 
     def release(self, slices: frozenset[int]) -> None:
         """Give slices up, after the last batch for them was committed."""
-        with self._moving, translated():
+        with self._moving, translated(self._engine):
             # No longer written from now on, whatever becomes of the update; should it fail,
             # the next beat finds them still here.
             self._owns_now(self._owned - slices)
@@ -185,10 +183,23 @@ class PostgresOwnership(SqlOwnership):
         with self._moving:
             self._owns_now(frozenset())
             try:
-                with translated(), self._engine.begin() as connection:
+                with translated(self._engine), self._engine.begin() as connection:
+                    self._wait_for_last_batch(connection, self._fence[0])
                     _fence(connection, self._fence[0])
             finally:
                 self._let_go()
+
+    def _wait_for_last_batch(self, connection: Any, owner_id: int) -> None:
+        """Lock the own row; ends the last batch if its session does not end by itself.
+
+        When a connection broke, the server may not have noticed, and would keep its locks.
+        """
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {WAIT_MS}")
+        for _ in range(LAST_BATCH_WAITS):
+            if _lock_row(connection, owner_id):
+                return
+            _log.warning("Ending the last batch of this process, whose connection broke")
+            _end_batch(connection, owner_id)
 
     def close(self) -> None:
         """End the connection that says that this process lives."""
@@ -210,6 +221,19 @@ def _is_dead(connection: Any, other: int) -> bool:
     """Whether nobody holds its lock; ours ends with the transaction."""
     query = text("SELECT pg_try_advisory_xact_lock(:class, :owner)")
     return bool(connection.execute(query, {"class": LOCK_CLASS, "owner": other}).scalar_one())
+
+
+def _lock_row(connection: Any, owner_id: int) -> bool:
+    """Lock an owner's row; False when another transaction keeps it locked."""
+    row = select(owner.c.owner_id).where(owner.c.owner_id == owner_id).with_for_update()
+    try:
+        with connection.begin_nested():
+            connection.execute(row)
+    except DBAPIError as error:
+        if not is_lock_timeout(error):
+            raise
+        return False
+    return True
 
 
 def _fence(connection: Any, other: int) -> None:

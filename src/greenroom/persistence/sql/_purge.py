@@ -17,7 +17,7 @@ from greenroom.ids import EntityRef
 from greenroom.persistence.records import RecordKind
 from greenroom.persistence.sql._dialect import RECEIPT_COLUMNS
 from greenroom.persistence.sql._engine import immediately
-from greenroom.persistence.sql._slices import in_slices, remember_numbers
+from greenroom.persistence.sql._slices import in_slices, parts, remember_numbers
 from greenroom.persistence.sql._translate import translated
 from greenroom.persistence.tables import (
     LOW_BITS,
@@ -122,7 +122,7 @@ class Purges:
             .where(owner.c.owner_id == me, owner.c.epoch == epoch)
             .with_for_update(read=True)
         )
-        with translated(), immediately(self._engine) as connection:
+        with translated(self._engine), immediately(self._engine) as connection:
             if connection.execute(held).first() is None:
                 raise NotOwnerError("Another owner took over from this process.")
             yield connection, owned
@@ -136,13 +136,12 @@ def _purge_instances(connection: Connection, instance_ids: list[int]) -> None:
     connection.execute(delete(blob).where(blob.c.record_id.in_(ids)))
     connection.execute(delete(snapshot).where(snapshot.c.instance_id.in_(instance_ids)))
     connection.execute(delete(journal).where(theirs, journal.c.idempotency_key.is_(None)))
-    # A key that is still remembered outlives what its command wrote.
+    # A key that is still remembered outlives what its command wrote, and knows its number.
     connection.execute(
         update(journal)
         .where(theirs)
         .values(
             kind=_RECEIPT,
-            sequence_number=None,
             type_name=None,
             type_version=None,
             payload=None,
@@ -195,7 +194,8 @@ def _remove_replaced(connection: Connection, start: int, end: int, before: int) 
         )
     )
     ids = list(connection.execute(replaced).scalars())
-    if ids:
-        connection.execute(delete(blob).where(blob.c.record_id.in_(ids)))
-        connection.execute(delete(journal).where(journal.c.record_id.in_(ids)))
+    # There may be any number of them: those whose keys have expired since they were replaced.
+    for part in parts(ids):
+        connection.execute(delete(blob).where(blob.c.record_id.in_(part)))
+        connection.execute(delete(journal).where(journal.c.record_id.in_(part)))
     return len(ids)

@@ -59,6 +59,8 @@ _RECORDS = (
     .where(
         journal.c.instance_id == bindparam("instance_id"),
         journal.c.sequence_number > bindparam("after"),
+        # What is left of a purged life: its keys.
+        journal.c.kind != RecordKind.RECEIPT.value,
     )
 )
 _RECORDS_IN_ORDER = _RECORDS.order_by(journal.c.sequence_number)
@@ -99,7 +101,7 @@ class Reads:
 
     def load(self, ref: EntityRef, *, latest_only: bool = False) -> StoredInstance:
         """Everything needed to recover an instance."""
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             row = connection.execute(_HEAD_AND_SNAPSHOT, _named(ref)).first()
             if row is None:
                 return StoredInstance(Head(0))
@@ -116,7 +118,7 @@ class Reads:
 
     def find_receipt(self, ref: EntityRef, key: str) -> Receipt | None:
         """The first use of an idempotency key that has not expired."""
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             row = connection.execute(_RECEIPT, {**_named(ref), "key": key}).first()
             if row is None or row.receipt_expires_at <= self._clock.now_ms():
                 return None
@@ -124,7 +126,7 @@ class Reads:
 
     def records(self, ref: EntityRef, *, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
         """Records of one instance, in order."""
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             head = connection.execute(_HEAD, _named(ref)).first()
             if head is None:
                 return []
@@ -135,7 +137,7 @@ class Reads:
         """Records of one slice, in order."""
         low = slice_ << SLICE_BITS
         asked = {"after": low + after, "last": low + LOW_BITS, "limit": limit}
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             rows = connection.execute(_FEED, asked)
             return [_record(EntityRef(row[8], row[9]), row) for row in rows]
 
@@ -146,7 +148,7 @@ class Reads:
         query = select(instance).where(instance.c.component == component)
         if after is not None:
             query = query.where(instance.c.instance > after)
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             rows = connection.execute(query.order_by(instance.c.instance).limit(limit))
             return [
                 InstanceSummary(
@@ -171,7 +173,7 @@ class Reads:
             .distinct()
             for table in (journal, snapshot)
         ]
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             found = {(row[0], row[1]) for query in queries for row in connection.execute(query)}
         return sorted(found)
 
@@ -187,7 +189,7 @@ class Reads:
             .order_by(instance.c.expires_at)
             .limit(limit)
         )
-        with translated(), self._reading.connect() as connection:
+        with translated(self._engine), self._reading.connect() as connection:
             return [EntityRef(row[0], row[1]) for row in connection.execute(query)]
 
 
@@ -195,11 +197,7 @@ def receipt_of(connection: Any, row: Any) -> Receipt:
     """A receipt from its columns, with the number its instance stood at after the command."""
     number = row.sequence_number
     if number is None:
-        # A receipt alone: the instance stood where the record before it left it.
-        before = select(func.max(journal.c.sequence_number)).where(
-            journal.c.instance_id == row.instance_id, journal.c.record_id < row.record_id
-        )
-        number = connection.execute(before).scalar() or 0
+        number = _number_beside(connection, row)
     return Receipt(
         row.idempotency_key,
         row.handler,
@@ -209,6 +207,23 @@ def receipt_of(connection: Any, row: Any) -> Receipt:
         row.receipt_expires_at,
         number,
     )
+
+
+def _number_beside(connection: Any, row: Any) -> int:
+    """Where an instance stood when a receipt that has no record was written.
+
+    Where the record before it left it; that one may be gone, and then one before the record
+    after it. With nothing after it the instance still stands there.
+    """
+    theirs = journal.c.instance_id == row.instance_id
+    number = journal.c.sequence_number
+    before = select(func.max(number)).where(theirs, journal.c.record_id < row.record_id)
+    after = select(func.min(number) - 1).where(theirs, journal.c.record_id > row.record_id)
+    now = select(instance.c.sequence_number).where(instance.c.instance_id == row.instance_id)
+    found = select(
+        func.coalesce(before.scalar_subquery(), after.scalar_subquery(), now.scalar_subquery())
+    )
+    return int(connection.execute(found).scalar_one())
 
 
 def _named(ref: EntityRef) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class FileLock:
     """A lock beside a database file. The kernel frees it with the process, however that ends."""
 
     def __init__(self, file: Path) -> None:
+        # One file may go by several names.
+        file = file.resolve()
         self._file = file.with_name(file.name + ".lock")
         self._held: Any = None
 
@@ -91,7 +93,7 @@ class SqliteOwnership(SqlOwnership):
 
     def _bump_epoch(self, address: str | None) -> int:
         values = {"process": this_process(), "address": address, "lease_expires_at": 0}
-        with translated(), immediately(self._engine) as connection:
+        with translated(self._engine), immediately(self._engine) as connection:
             known: int | None = connection.execute(
                 select(owner.c.epoch).where(owner.c.owner_id == _OWNER)
             ).scalar()

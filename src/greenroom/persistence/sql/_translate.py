@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -15,6 +16,9 @@ from greenroom.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 # Read as text: the message of sqlite3 is the only thing that tells these apart on Python 3.11
 # in every path (sqlite_errorcode is missing on errors that the driver itself raises).
@@ -61,6 +65,19 @@ def is_integrity_violation(error: BaseException) -> bool:
     return type(error).__name__ in ("IntegrityError", "UniqueViolation")
 
 
+def is_about_values(error: BaseException) -> bool:
+    """Whether a value can't be stored (a NUL in text, too large, …), whoever else wrote beside it.
+
+    Drivers refuse some values before the database sees them.
+    """
+    if isinstance(error, UnicodeError | OverflowError):
+        return True
+    state = str(getattr(error, "sqlstate", None) or "")
+    if state:
+        return state.startswith(("22", "54"))
+    return type(error).__name__ == "DataError"
+
+
 def is_lock_timeout(error: BaseException) -> bool:
     """Whether another transaction held a lock for longer than one wanted to wait."""
     return getattr(_cause(error), "sqlstate", None) == "55P03"
@@ -78,8 +95,8 @@ def is_disconnect(error: BaseException) -> bool:
     return type(error).__module__.startswith("psycopg") and "Operational" in type(error).__name__
 
 
-def translate(error: BaseException) -> PersistenceError:
-    """The greenroom error for a driver's or SQLAlchemy's."""
+def translate(error: BaseException, engine: Engine | None = None) -> PersistenceError:
+    """The greenroom error for a driver's or SQLAlchemy's; names the database of the engine."""
     if isinstance(error, PersistenceError):
         return error
     cause = _cause(error)
@@ -87,7 +104,9 @@ def translate(error: BaseException) -> PersistenceError:
     text = str(cause).strip().splitlines()
     first_line = text[0] if text else type(cause).__name__
     remedy = _REMEDIES.get(kind, "")
-    translated = kind(f"The database said: {first_line}. {remedy}".rstrip())
+    # Which database is meant is the first thing one wants to know; never its password.
+    where = "" if engine is None else f" {engine.url.render_as_string(hide_password=True)}"
+    translated = kind(f"The database{where} said: {first_line.rstrip('.')}. {remedy}".rstrip())
     translated.__cause__ = error
     return translated
 
@@ -114,15 +133,15 @@ def _kind_of(error: BaseException) -> type[PersistenceError]:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(engine: Engine | None = None) -> Iterator[None]:
     """Raise greenroom's errors for whatever the database raises inside."""
     try:
         yield
     except PersistenceError:
         raise
     except SQLAlchemyError as error:
-        raise translate(error) from error
+        raise translate(error, engine) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] in ("sqlite3", "psycopg"):
-            raise translate(error) from error
+            raise translate(error, engine) from error
         raise
