@@ -21,6 +21,7 @@ from greenroom.components.definition import (
     StoredTypeInfo,
     component_mark,
 )
+from greenroom.components.entity import Entity
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
@@ -92,7 +93,7 @@ class _Reader:
             return None
         names = dict(mark.names)
         types = self._types(names)
-        self._check_apply_event()
+        self._check_state_methods()
         handlers = read_handlers(self._cls, mark.id, names, self._breach)
         dependencies = self._dependencies(names)
         summary = first_paragraph(self._cls)
@@ -120,6 +121,9 @@ class _Reader:
     def _component_mark(self) -> ComponentMark | None:
         if not isinstance(self._cls, type) or not issubclass(self._cls, BASES):
             self._breach(" is not a component; subclass EventSourcedEntity or KeyValueEntity")
+            return None
+        if all(issubclass(self._cls, base) for base in BASES):
+            self._breach(" is both an EventSourcedEntity and a KeyValueEntity; be one of them")
             return None
         mark = component_mark(self._cls)
         if mark is None:
@@ -161,14 +165,25 @@ class _Reader:
             )
         return state_type, event_types, tuple(one for one, _ in found if one is not None)
 
-    def _check_apply_event(self) -> None:
+    def _check_state_methods(self) -> None:
+        if self._cls.empty_state is not Entity.empty_state:
+            self._check_method("empty_state", (), "self alone")
         if not issubclass(self._cls, EventSourcedEntity):
             return
-        apply_event = self._cls.apply_event
-        if apply_event is EventSourcedEntity.apply_event:
+        if self._cls.apply_event is EventSourcedEntity.apply_event:
             self._breach(" has no apply_event(self, event), which makes state of its events")
-        elif inspect.iscoroutinefunction(apply_event) or inspect.isgeneratorfunction(apply_event):
-            self._breach(".apply_event must be a plain def: it computes and never waits")
+        else:
+            self._check_method("apply_event", ("event",), "self and the event")
+
+    def _check_method(self, name: str, given: tuple[str, ...], shown: str) -> None:
+        method = getattr(self._cls, name)
+        if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
+            self._breach(f".{name} must be a plain def: it computes and never waits")
+            return
+        try:
+            inspect.signature(method).bind("self", *given)
+        except TypeError:
+            self._breach(f".{name} must be a method that takes {shown}")
 
     def _tools(
         self, mark: ComponentMark, handlers: Mapping[str, HandlerDefinition], summary: str

@@ -63,6 +63,9 @@ class _Tidier:
             beside = {key: value for key, value in node.items() if key != "$ref"}
             return self._node({**self._definitions[name], **beside})
         made = {key: self._member(key, value) for key, value in node.items() if _is_kept(key, node)}
+        if made.get("propertyNames", {}).get("type", "string") != "string":
+            # Names are text in JSON, whatever pydantic makes of them.
+            del made["propertyNames"]
         if "properties" in made:
             self._show_optional(made)
         if self._output and isinstance(made.get("additionalProperties"), dict):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatchmethod
 from typing import Annotated, Any, Generic, TypeVar
 
 import pytest
@@ -274,6 +275,47 @@ def field_as_default() -> Any:
     return One
 
 
+def two_bases() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int], EventSourcedEntity[int, int]):  # type: ignore[misc]
+        def put(self) -> Effect[int]: ...
+
+        def apply_event(self, event: int) -> int: ...
+
+    return One
+
+
+def apply_event_of_two() -> Any:
+    @component("one")
+    class One(EventSourcedEntity[int, int]):
+        def put(self) -> Effect[int]: ...
+
+        def apply_event(self, event: int, more: int) -> int: ...  # type: ignore[override]
+
+    return One
+
+
+def asynchronous_empty_state() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int]):
+        async def empty_state(self) -> int: ...  # type: ignore[override]
+
+        def put(self) -> Effect[int]: ...
+
+    return One
+
+
+def static_empty_state() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int]):
+        @staticmethod
+        def empty_state() -> int: ...  # type: ignore[override]
+
+        def put(self) -> Effect[int]: ...
+
+    return One
+
+
 BREACHES: list[tuple[Callable[[], Any], str]] = [
     (static_handler, "One.put is a static or class method; a handler takes self"),
     (without_self, "One.put takes no self"),
@@ -296,6 +338,10 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (optional_client, "One.__init__ asks for a ComponentClient; entities compute"),
     (contradicting_hints, "says both that it is and that it is not destructive"),
     (long_tool_name, "a name has 1 to 64 letters"),
+    (two_bases, "One is both an EventSourcedEntity and a KeyValueEntity"),
+    (apply_event_of_two, "One.apply_event must be a method that takes self and the event"),
+    (asynchronous_empty_state, "One.empty_state must be a plain def"),
+    (static_empty_state, "One.empty_state must be a method that takes self alone"),
     (default_out_of_bounds, "One.put: count can't be 0 by default: Input should be greater than"),
     (default_of_another_type, "One.put: tags can't be ['x'] by default: Input should be a valid"),
     (field_as_default, "One.put: count can't be FieldInfo("),
@@ -484,3 +530,29 @@ def test_decorators_without_their_brackets_are_told_at_once() -> None:
 
         @type_name  # type: ignore[arg-type]
         class Two(BaseModel): ...
+
+
+def test_events_may_be_applied_by_class() -> None:
+    """`singledispatchmethod` is a method that takes self and the event."""
+
+    @component("one")
+    class One(EventSourcedEntity[int, int | str]):
+        def put(self) -> Effect[int]: ...
+
+        @singledispatchmethod
+        def apply_event(self, event: int | str) -> int: ...  # type: ignore[override]
+
+    assert define(One).event_types == (int, str)
+
+
+def test_what_a_decorator_writes_is_no_description() -> None:
+    @component("one")
+    @dataclass
+    class One(KeyValueEntity[int]):
+        thing: Opaque
+
+        def put(self) -> Effect[int]: ...
+
+    definition = define(One)
+    assert definition.description == ""
+    assert definition.dependencies == {"thing": Opaque}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Annotated, Any, Literal
 
 import jsonschema
@@ -186,3 +186,43 @@ def test_decimals_and_dates_come_as_json_has_them() -> None:
     assert tool_of(value=date).input_schema["properties"]["value"] == {
         "type": "string", "format": "date",
     }  # fmt: skip
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+def test_names_in_an_object_are_text() -> None:
+    """Whatever they are turned into; a schema of numbers would accept none."""
+    tool = tool_of(value=dict[Level, int])
+    arguments = {"thing_id": "t", "value": {"1": 2}}
+
+    jsonschema.validate(arguments, tool.input_schema)
+
+    assert tool.parse(arguments, ToolContext())[1] == ({Level.LOW: 2},)
+    names = tool_of(value=dict[Colour, int]).input_schema["properties"]["value"]["propertyNames"]
+    assert names["enum"] == ["red", "blue"]
+
+
+class Confusing(BaseModel):
+    """Fields named as the words of JSON Schema are."""
+
+    title: str
+    default: int = 3
+    enum: list[str] = []
+    properties: dict[str, int] = {}
+    const: Literal["x"] = "x"
+    required: bool = False
+    discriminator: int = 0
+    reference: int = Field(default=1, alias="$ref")
+    propertyNames: str = ""
+
+
+def test_fields_named_as_the_words_of_a_schema_are_kept() -> None:
+    schema = tool_of(Confusing, value=Confusing).input_schema["properties"]["value"]
+
+    assert list(schema["properties"]) == [
+        "title", "default", "enum", "properties", "const", "required", "discriminator", "$ref",
+        "propertyNames",
+    ]  # fmt: skip
+    assert schema["required"] == ["title"]
