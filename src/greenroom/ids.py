@@ -35,6 +35,17 @@ def is_component_id(text: str) -> bool:
     return _COMPONENT_ID.match(text) is not None
 
 
+def is_plain_text(text: object, limit: int) -> bool:
+    """Whether it is text of 1 to `limit` characters that every database can store.
+
+    Control characters and lone surrogates are not: PostgreSQL knows no NUL, and a surrogate
+    alone has no UTF-8.
+    """
+    if not isinstance(text, str) or not 0 < len(text) <= limit:
+        return False
+    return text.isprintable() or not _CONTROL.search(text)
+
+
 def entity_ref(component: str, instance: str) -> EntityRef:
     """The checked address of an instance.
 

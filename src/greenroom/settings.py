@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from greenroom.errors import ConfigurationError
 
 _SQLITE = "sqlite:///"
+
+
+def _seconds(given: object) -> object:
+    """Text that is a number is a number of seconds; the rest is left to pydantic (ISO 8601)."""
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            return float(given)
+    return given
+
+
+_Duration = Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(0))]
+_Time = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0))]
 
 
 class Settings(BaseSettings):
@@ -39,15 +52,15 @@ class Settings(BaseSettings):
     """Where entity handlers run: on the runtime's event loop, or on shared worker threads."""
     pool_workers: int = Field(default=4, ge=1, le=256)
     """Worker threads of the pool dispatcher."""
-    ask_timeout: timedelta = timedelta(seconds=5)
+    ask_timeout: _Time = timedelta(seconds=5)
     """How long a call waits for its answer unless it says otherwise."""
     mailbox_limit: int = Field(default=1000, ge=1)
     """Commands that may wait at one instance; one more is refused as overloaded."""
-    passivate_after: timedelta = timedelta(minutes=5)
+    passivate_after: _Duration = timedelta(minutes=5)
     """An instance that was idle for so long leaves memory."""
     max_live_instances: int = Field(default=100_000, ge=1)
     """Above this, the least recently used instances leave memory."""
-    drain_timeout: timedelta = timedelta(seconds=10)
+    drain_timeout: _Duration = timedelta(seconds=10)
     """How long a stop waits for commands that were accepted."""
 
     snapshot_every: int = Field(default=100, ge=1)
@@ -56,13 +69,13 @@ class Settings(BaseSettings):
     max_state_bytes: int = Field(default=10 * 1024**2, ge=1)
     max_batch_commands: int = Field(default=2048, ge=1)
     """Commands written in one transaction at the most."""
-    keep_deleted: timedelta = timedelta(days=7)
+    keep_deleted: _Duration = timedelta(days=7)
     """How long a deleted instance can still be read before it is purged."""
-    keep_receipts: timedelta = timedelta(days=7)
+    keep_receipts: _Time = timedelta(days=7)
     """How long a client's idempotency key is remembered."""
-    keep_history: timedelta = timedelta(days=30)
+    keep_history: _Duration = timedelta(days=30)
     """How long replaced states of key value entities are kept."""
-    sweep_every: timedelta = timedelta(seconds=10)
+    sweep_every: _Time = timedelta(seconds=10)
     """How often expiries and clean-ups are looked for."""
 
     peer_host: str = "127.0.0.1"
@@ -111,6 +124,11 @@ def load_settings(**overrides: object) -> Settings:
     """
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
+    except SettingsError as error:
+        # A list that is no JSON; the error names the field.
+        raise ConfigurationError(
+            f'Wrong settings: {error}. Lists are written as JSON, as ["localhost"].'
+        ) from error
     except ValidationError as error:
         lines = [
             f"GREENROOM_{'_'.join(str(part) for part in problem['loc']).upper()}: {problem['msg']}"

@@ -9,6 +9,7 @@ import pytest
 from greenroom.errors import (
     CallTimeoutError,
     CommitUnknownError,
+    InvalidCallError,
     PersistenceError,
     StoreFullError,
     StoreUnavailableError,
@@ -263,3 +264,36 @@ async def test_many_failures_in_a_row_lose_and_double_nothing(runtime: Runtime) 
         for number in range(3)
     ]
     assert sum(totals) == 200
+
+
+@pytest.mark.parametrize("wrong", ["\ud800", "a\0b", "", "x" * 256])
+def test_texts_that_no_database_can_store_are_refused_at_once(runtime: Runtime, wrong: str) -> None:
+    """In a batch they would be in the way of other callers' commands."""
+    counter = runtime.client.for_event_sourced_entity(Counter, "a")
+    with pytest.raises(InvalidCallError, match="characters"):
+        counter.with_options(idempotency_key=wrong).ask(Counter.increase)
+    with pytest.raises(InvalidCallError, match="principal"):
+        counter.with_options(principal=wrong).ask(Counter.increase)
+
+    assert counter.ask(Counter.increase) == 1
+
+
+def test_an_interrupt_while_committing_settles_every_write(runtime: Runtime) -> None:
+    """Control-C on the thread that commits for others too: nobody waits for ever."""
+    counter = runtime.client.for_event_sourced_entity(Counter, "a")
+    assert counter.ask(Counter.increase) == 1
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with interfering_with(runtime) as journal:
+        journal.before.append(interrupt)
+        with pytest.raises((KeyboardInterrupt, CommitUnknownError)):
+            counter.ask(Counter.increase)
+        assert counter.ask(Counter.increase) == 2
+
+
+def test_a_timeout_that_is_no_duration_is_told(runtime: Runtime) -> None:
+    counter = runtime.client.for_event_sourced_entity(Counter, "a")
+    with pytest.raises(InvalidCallError, match=r"timedelta\(seconds=2\)"):
+        counter.with_options(timeout=2)  # type: ignore[arg-type]

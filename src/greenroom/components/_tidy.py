@@ -68,8 +68,6 @@ class _Tidier:
             del made["propertyNames"]
         if "properties" in made:
             self._show_optional(made)
-        if self._output and isinstance(made.get("additionalProperties"), dict):
-            made["additionalProperties"] = _without_null(made["additionalProperties"])
         return made
 
     def _member(self, key: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,7 +103,7 @@ class Persisted(Generic[S]):
         Not after a crash, not on replay, not for a repeated idempotency key. What it raises is
         logged.
         """
-        self._then_run = (*self._then_run, function)
+        self._then_run = (*self._then_run, _plain(function))
         return self
 
     def then_reply(self, reply: Callable[[S], R]) -> Effect[R]:
@@ -129,7 +130,7 @@ class Updated(Generic[S]):
 
     def then_run(self, function: Callable[[S], object]) -> Updated[S]:
         """Run a side effect with the new state once it is durable, at most once."""
-        self._then_run = (*self._then_run, function)
+        self._then_run = (*self._then_run, _plain(function))
         return self
 
     def then_reply(self, reply: R) -> Effect[R]:
@@ -186,6 +187,13 @@ class KeyValueEffects(EntityEffects, Generic[S]):
     def delete_entity(self, metadata: Metadata | None = None) -> Updated[S]:
         """Delete the entity: it reads as empty, and takes no more writes."""
         return Updated(None, metadata, delete=True)
+
+
+def _plain(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    if inspect.iscoroutinefunction(function):
+        message = "then_run needs a plain function: nobody would await a coroutine."
+        raise TypeError(message)
+    return function
 
 
 def _positive(duration: timedelta) -> timedelta:

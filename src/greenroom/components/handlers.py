@@ -270,6 +270,10 @@ class HandlerDefinition:
         if type(value) is not self.reply_type:
             self.encode_reply(value)
 
+    def without_null_fields(self, reply: bytes) -> bytes:
+        """A reply as JSON without the fields that are null; entries of mappings all stay."""
+        return self._reply_to_json(self.decode_reply(reply), by_alias=True, exclude_none=True)
+
     @property
     def reply_adapter(self) -> TypeAdapter[Any]:
         """Pydantic's view of the reply type."""

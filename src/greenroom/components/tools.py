@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import from_json, to_json
 
 from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation
@@ -199,6 +199,8 @@ def _tools_of(
     name = getattr(chosen.component, "__name__", repr(chosen.component))
     if not (chosen.bind is None or callable(chosen.bind) or is_instance_id(chosen.bind)):
         return [], [f"{name}.tools(bind={chosen.bind!r}): no instance can have this id"]
+    if callable(chosen.bind) and (wrong := _wrong_with(chosen.bind)):
+        return [], [f"{name}.tools(bind=...): {wrong}"]
     definition = definitions.get(chosen.component)
     if definition is None:
         return [], [f"{name} gives tools but is not among the service's components"]
@@ -221,6 +223,19 @@ def _tools_of(
     if chosen.bind is not None:
         tools = [_bound(tool, chosen.bind) for tool in tools]
     return tools, problems
+
+
+def _wrong_with(bind: Callable[..., Any]) -> str | None:
+    """What keeps a function from giving the instance id of a call."""
+    if inspect.iscoroutinefunction(bind):
+        return "the function must be a plain def; nobody would await it"
+    try:
+        inspect.signature(bind).bind(object())
+    except TypeError:
+        return "the function must take one argument, the ToolContext of the call"
+    except ValueError:  # a built-in without a signature
+        return None
+    return None
 
 
 def is_instance_id(text: object) -> bool:
@@ -253,11 +268,15 @@ def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
         message = "the handler answered null"
         raise ValueError(message)
     if tool.shape == "list":
-        shown = _without_nulls(reply) if b"null" in reply else reply
+        shown = tool.handler.without_null_fields(reply) if b"null" in reply else reply
         wrapped = b'{"result":' + shown + b"}"
         return ToolResult(wrapped.decode(), wrapped)
     if tool.shape in ("object", "mapping"):
-        shown = _without_nulls(reply) if tool.shape == "object" and b"null" in reply else reply
+        shown = (
+            tool.handler.without_null_fields(reply)
+            if tool.shape == "object" and b"null" in reply
+            else reply
+        )
         return ToolResult(shown.decode(), shown)
     if reply[:1] == b'"' and _is_text(tool.handler.reply_type):
         return ToolResult(orjson.loads(reply))
@@ -267,16 +286,3 @@ def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
 def _is_text(reply_type: Any) -> bool:
     members = {one for one in union_members(reply_type) if one is not type(None)}
     return members == {str}
-
-
-def _without_nulls(reply: bytes) -> bytes:
-    # Not orjson: it turns integers beyond 64 bits into floats.
-    return to_json(_strip(from_json(reply)))
-
-
-def _strip(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _strip(one) for key, one in value.items() if one is not None}
-    if isinstance(value, list):
-        return [_strip(one) for one in value]
-    return value

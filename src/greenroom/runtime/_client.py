@@ -23,7 +23,7 @@ from greenroom.errors import (
     GreenroomError,
     InvalidCallError,
 )
-from greenroom.ids import EntityRef, entity_ref
+from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.logs import correlation_id
 from greenroom.runtime._calls import CallRequest, call_chain
 
@@ -170,9 +170,14 @@ class _Reference(Generic[C]):
         correlation_id: str | None,
     ) -> CallOptions:
         key = idempotency_key
-        if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
+        if key is not None and not is_plain_text(key, MAX_KEY):
             raise InvalidCallError(
-                f"An idempotency key must be text of 1 to {MAX_KEY} characters: {key!r}."
+                f"An idempotency key must be text of 1 to {MAX_KEY} characters, without control "
+                f"characters: {key!r:.80}."
+            )
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise InvalidCallError(
+                f"timeout must be a timedelta, as timedelta(seconds=2), not {timeout!r}."
             )
         old = self._options
         return CallOptions(

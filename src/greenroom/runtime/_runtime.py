@@ -19,12 +19,14 @@ from greenroom.errors import (
     ConfigurationError,
     EntityUnavailableError,
     GreenroomError,
+    InvalidCallError,
     NotOwnerError,
     PersistenceError,
     ReentrantCallError,
     RuntimeStoppedError,
     UnknownComponentError,
 )
+from greenroom.ids import is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._calls import CallRequest
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("greenroom.runtime")
 
 READ_THREADS = 4
+MAX_TEXT = 255
+"""Characters in an idempotency key, a principal, or an id that travels with a call."""
 REROUTE_SECONDS = 0.05
 """Pause before a call looks again for the owner of a slice that is changing hands."""
 
@@ -380,6 +384,7 @@ class Runtime:
     def _prepare(self, request: CallRequest) -> None:
         if self._status != "ready":
             self._check_running()
+        _check_texts(request)
         if request.ref in request.chain:
             path = " → ".join(str(ref) for ref in (*request.chain, request.ref))
             raise ReentrantCallError(f"The call would wait for itself: {path}.")
@@ -456,6 +461,17 @@ class Runtime:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
         elif isinstance(envelope, CallRequest) and self._forwarding:
             self._forward(envelope)
+
+
+def _check_texts(request: CallRequest) -> None:
+    """Raises for what no database can store; in a batch it would be in the way of others."""
+    for name in ("idempotency_key", "principal", "correlation_id", "causation", "traceparent"):
+        text = getattr(request, name)
+        if text is not None and not is_plain_text(text, MAX_TEXT):
+            raise InvalidCallError(
+                f"{name} must be text of 1 to {MAX_TEXT} characters without control characters: "
+                f"{text!r:.80}."
+            )
 
 
 def _logged(run: Callable[[], None]) -> None:

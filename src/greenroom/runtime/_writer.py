@@ -14,7 +14,7 @@ from _thread import allocate_lock
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from greenroom.errors import InternalError, NotOwnerError, PersistenceError
+from greenroom.errors import CommitUnknownError, InternalError, NotOwnerError, PersistenceError
 from greenroom.persistence import Chain
 from greenroom.runtime._future import Wakeups
 
@@ -246,9 +246,21 @@ class JournalWriter:
                 write.actor.on_write_failed()
             else:
                 chains.setdefault(id(write.actor), []).append(write)
-        if not chains:
-            return
-        members = list(chains.values())
+        if chains:
+            self._write(list(chains.values()))
+
+    def _write(self, members: list[list[PendingWrite]]) -> None:
+        try:
+            self._write_or_tell(members)
+        except BaseException:
+            # Control-C on the thread that commits: nobody knows whether it went in, and every
+            # write of the batch must be settled, or its instance would wait for ever.
+            unknown = CommitUnknownError("The thread that was writing was interrupted.")
+            unsettled = [[one for one in writes if not one.done] for writes in members]
+            self._fail_all([writes for writes in unsettled if writes], unknown)
+            raise
+
+    def _write_or_tell(self, members: list[list[PendingWrite]]) -> None:
         try:
             outcomes = self._journal.commit([_chain(writes) for writes in members])
         except PersistenceError as error:

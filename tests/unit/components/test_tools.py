@@ -328,3 +328,33 @@ Named = NewType("Named", Inner)
 def test_new_types_are_shown_as_what_they_are_made_of() -> None:
     assert render(tool_for(Label), b'"x"').text == "x"
     assert tool_for(Named).output_schema is not None
+
+
+class Loose(BaseModel):
+    entries: dict[str, int | None]
+    numbers: list[int | None] = []
+    note: str | None = None
+
+
+def test_entries_of_mappings_that_are_null_stay() -> None:
+    """Fields that are null are left out; data is not."""
+    tool = tool_for(Loose)
+    reply = Loose(entries={"x": None, "y": 1}, numbers=[None, 2])
+
+    result = render(tool, tool.handler.encode_reply(reply))
+
+    assert json.loads(result.text) == {"entries": {"x": None, "y": 1}, "numbers": [None, 2]}
+    assert tool.output_schema is not None
+    jsonschema.validate(json.loads(result.text), tool.output_schema)
+
+
+async def asynchronous(_context: ToolContext) -> str:
+    return "a"
+
+
+@pytest.mark.parametrize("bind", [lambda: "a", lambda _a, _b: "a", asynchronous])
+def test_a_bind_function_that_can_not_be_called_is_told_at_start(bind: Any) -> None:
+    _, problems = resolve_tools([Box.tools(bind=bind)], BY_CLASS)
+
+    assert len(problems) == 1
+    assert "Box.tools(bind=...): the function must" in problems[0]
