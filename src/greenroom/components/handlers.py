@@ -28,6 +28,10 @@ _MOST_KINDS = 64
 """Combinations of argument types that a handler knows beforehand; beyond, all are validated."""
 
 
+_SELF_EVIDENT = frozenset((bool, bytes, int, str))
+"""Types whose values read back as they were written."""
+
+
 class HandlerDefinition:
     """One handler of one component; made once, when the component is defined."""
 
@@ -258,8 +262,14 @@ class HandlerDefinition:
 
         Raises:
             pydantic_core.PydanticSerializationError: It does not fit the declared reply type.
+            pydantic.ValidationError: It could not be read again: None or NaN where a value is
+                due, or a rule of its own type is broken.
         """
-        return self._reply_to_json(value, by_alias=True, warnings="error")
+        data = self._reply_to_json(value, by_alias=True, warnings="error")
+        # Whoever gets the reply must be able to read it, and so must whoever repeats the key.
+        if data == b"null" or type(value) not in _SELF_EVIDENT:
+            self.decode_reply(data)
+        return data
 
     def decode_reply(self, data: bytes) -> Any:
         """The reply again."""

@@ -216,6 +216,34 @@ def test_replies_cross_to_another_process() -> None:
         rich.encode_reply("not a list")
 
 
+def test_a_reply_that_could_not_be_read_again_is_refused() -> None:
+    """Before anything is stored, and not when the key is repeated."""
+
+    class Positive(BaseModel, frozen=True):
+        number: float = Field(default=1.0, gt=0)
+
+    @component("replies")
+    class Replies(KeyValueEntity[int]):
+        def one(self) -> Effect[Positive]: ...
+
+        def text(self) -> Effect[str]: ...
+
+        def number(self) -> Effect[float]: ...
+
+        def maybe(self) -> Effect[int | None]: ...
+
+    found = define(Replies).handlers
+    wrong = Positive().model_copy(update={"number": -1.0})
+    for name, value in (
+        ("one", None), ("one", wrong), ("one", Positive(number=float("inf"))),
+        ("text", None), ("number", float("nan")), ("number", None),
+    ):  # fmt: skip
+        with pytest.raises(Exception, match=r"validation error|Expected"):
+            found[name].encode_reply(value)
+    assert found["maybe"].encode_reply(None) == b"null"
+    assert found["number"].encode_reply(1.5) == b"1.5"
+
+
 def test_whether_a_reply_may_be_shared_depends_on_its_type() -> None:
     assert handler("plain").reply_shareable
     assert handler("frozen").reply_shareable
