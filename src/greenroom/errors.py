@@ -15,6 +15,8 @@
     │   │   └── PayloadTooLargeError
     │   ├── EntityDeletedError        the instance takes no more writes
     │   ├── VersionMismatchError      the instance is not at the version the caller expected
+    │   ├── TransitionNotAllowedError the workflow is over and goes nowhere any more
+    │   ├── WorkflowSuspendedError    the workflow is suspended until somebody resumes it
     │   ├── EntityUnavailableError    the command was not carried out (retryable)
     │   │   └── OverloadedError       the mailbox is full (retryable)
     │   ├── CallTimeoutError          no answer in time; the command may still be carried out
@@ -33,6 +35,8 @@
     │   ├── UnreadableRecordError     the stored text and the code disagree
     │   ├── RecoveryError             state could not be rebuilt from what is stored
     │   └── SchemaError               the database is not at this version's migration
+    ├── StepTimeoutError              an attempt of a step ran past its timeout
+    ├── StepCancelledError            nobody waits for this step any more
     └── InternalError                 a bug in greenroom itself
 
 `code` is permanent: clients and log queries match on it. `retryable` means that nothing was
@@ -226,6 +230,33 @@ class VersionMismatchError(CallError):
         super().__init__(f"{ref} is at version {actual}, not {expected}; read it and try again.")
 
 
+class TransitionNotAllowedError(CallError):
+    """The workflow is over; a command can't start it again. Nothing was done."""
+
+    code = "transition-not-allowed"
+
+    def __init__(self, ref: object, *, status: str, reason: str | None) -> None:
+        self.ref = ref
+        self.status = status
+        self.reason = reason
+        because = "" if reason is None else f" ({reason})"
+        super().__init__(
+            f"Transition not allowed: {ref} is {status}{because}. Use another id to start anew."
+        )
+
+
+class WorkflowSuspendedError(CallError):
+    """The workflow is suspended and takes no commands that change it. Nothing was done."""
+
+    code = "suspended"
+
+    def __init__(self, ref: object, *, reason: str | None) -> None:
+        self.ref = ref
+        self.reason = reason
+        because = "" if reason is None else f" ({reason})"
+        super().__init__(f"{ref} is suspended{because}; resume it first.")
+
+
 class EntityUnavailableError(CallError):
     """The command was not carried out; it may be sent again."""
 
@@ -371,6 +402,26 @@ class SchemaError(PersistenceError):
     """The database is not at this version's migration."""
 
     code = "schema"
+
+
+class StepTimeoutError(GreenroomError, TimeoutError):
+    """An attempt of a step ran past its timeout; to a `Retry` it is a `TimeoutError` too."""
+
+    code = "step-timeout"
+
+    def __init__(self, step: str, *, seconds: float) -> None:
+        self.step = step
+        self.seconds = seconds
+        super().__init__(f"Step {step} took longer than {seconds:g} s.")
+
+
+class StepCancelledError(GreenroomError):
+    """Raised into a step that asks whether anybody still waits for it, and nobody does."""
+
+    code = "step-cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("Nobody waits for this step any more; its result is thrown away.")
 
 
 class InternalError(GreenroomError):

@@ -175,7 +175,7 @@ def test_purges_take_no_more_than_they_are_told(database_url: str) -> None:
             commit_ok(store, ref, fresh(), a_write(an_event(), expires_at=soon))
         theirs = [ref for ref in refs if slice_of(ref, 4) in (1, 3)]
         assert 2 < len(theirs) < len(refs)
-        assert set(store.journal.due(soon, slices=[1, 3])) == set(theirs)
+        assert {one.ref for one in store.journal.due(soon, slices=[1, 3])} == set(theirs)
         assert len(store.journal.due(soon, slices=[1, 3], limit=2)) == 2
         assert store.journal.due(soon, slices=[]) == []
         for ref in refs:

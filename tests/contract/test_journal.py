@@ -10,7 +10,16 @@ import pytest
 
 from greenroom.errors import ConcurrentWriteError, NotOwnerError
 from greenroom.ids import EntityRef, slice_of
-from greenroom.persistence import Encoded, Head, NewRecord, Outcome, Receipt, RecordKind, Store
+from greenroom.persistence import (
+    DueInstance,
+    Encoded,
+    Head,
+    NewRecord,
+    Outcome,
+    Receipt,
+    RecordKind,
+    Store,
+)
 from greenroom.persistence.sql._sqlite_ownership import SqliteOwnership
 from greenroom.testkit import ManualClock
 from tests.support.journals import (
@@ -502,7 +511,7 @@ def test_what_has_expired_is_due(store: Store, clock: ManualClock) -> None:
     commit_ok(store, OTHER, fresh(), a_write(an_event(), expires_at=soon + 5000))
 
     assert store.journal.due(soon - 1, slices=all_slices(store)) == []
-    assert store.journal.due(soon, slices=all_slices(store)) == [CART]
+    assert store.journal.due(soon, slices=all_slices(store)) == [DueInstance(CART, soon)]
 
 
 def test_a_later_write_without_expiry_cancels_it(store: Store, clock: ManualClock) -> None:

@@ -31,8 +31,9 @@ from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
+from greenroom.components.workflow import Workflow
 
-BASES = (EventSourcedEntity, KeyValueEntity)
+BASES = (EventSourcedEntity, KeyValueEntity, Workflow)
 _OURS = (object, Component, Entity, *BASES)
 
 Breach = Callable[[str], None]
@@ -139,7 +140,7 @@ class _Handlers:
         if any(hasattr(base, name) for base in BASES if issubclass(self._cls, base)):
             problems.append(" hides an attribute of the base class; rename the handler")
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-            problems.append(" must be a plain def: entity handlers compute and never wait")
+            problems.append(" must be a plain def: command handlers compute and never wait")
         known = type_parameters_of(self._cls, owner, self._names)
         reply_type = substitute(get_args(effect)[0], known) if get_args(effect) else None
         if not get_args(effect):

@@ -14,6 +14,7 @@ from greenroom.components._hints import (
     type_arguments,
     union_members,
 )
+from greenroom.components._step_rules import read_steps
 from greenroom.components._stored import read_stored, read_stored_event, type_name_clashes
 from greenroom.components.definition import (
     ComponentDefinition,
@@ -27,6 +28,8 @@ from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.tools import ToolDefinition, define_tool
 from greenroom.components.type_names import without_none
+from greenroom.components.workflow import Workflow
+from greenroom.components.workflow_operations import operations
 from greenroom.errors import DefinitionError
 from greenroom.ids import is_component_id
 
@@ -95,6 +98,8 @@ class _Reader:
         types = self._types(names)
         self._check_state_methods()
         handlers = read_handlers(self._cls, mark.id, names, self._breach)
+        is_workflow = issubclass(self._cls, Workflow)
+        steps = read_steps(self._cls, names, self._breach) if is_workflow else {}
         dependencies = self._dependencies(names)
         summary = first_paragraph(self._cls)
         tools = self._tools(mark, handlers, summary)
@@ -113,6 +118,8 @@ class _Reader:
             handlers=handlers,
             dependencies=dependencies,
             tools=tools,
+            steps=steps,
+            operations=operations(mark.id) if is_workflow else {},
         )
 
     def _breach(self, text: str) -> None:
@@ -120,10 +127,13 @@ class _Reader:
 
     def _component_mark(self) -> ComponentMark | None:
         if not isinstance(self._cls, type) or not issubclass(self._cls, BASES):
-            self._breach(" is not a component; subclass EventSourcedEntity or KeyValueEntity")
+            self._breach(
+                " is not a component; subclass EventSourcedEntity, KeyValueEntity or Workflow"
+            )
             return None
-        if all(issubclass(self._cls, base) for base in BASES):
-            self._breach(" is both an EventSourcedEntity and a KeyValueEntity; be one of them")
+        bases = [base.__name__ for base in BASES if issubclass(self._cls, base)]
+        if len(bases) > 1:
+            self._breach(f" is {' and '.join(bases)} at once; be one of them")
             return None
         mark = component_mark(self._cls)
         if mark is None:
@@ -216,7 +226,7 @@ class _Reader:
             if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
                 continue
             kind = hints.get(one.name)
-            problem = _wrong_dependency(one, kind)
+            problem = _wrong_dependency(one, kind, computes=not issubclass(self._cls, Workflow))
             if problem is not None:
                 self._breach(f".__init__{problem}")
             else:
@@ -224,14 +234,14 @@ class _Reader:
         return wanted
 
 
-def _wrong_dependency(one: inspect.Parameter, kind: Any) -> str | None:
+def _wrong_dependency(one: inspect.Parameter, kind: Any, *, computes: bool) -> str | None:
     if kind is None:
         return f": {one.name} has no type, so nobody knows what to give it"
     if one.kind is one.POSITIONAL_ONLY:
         return f": {one.name} can't be given by name; drop the /"
     for member in union_members(kind):
         name = getattr(member, "__name__", "")
-        if name in _NEVER_GIVEN:
+        if computes and name in _NEVER_GIVEN:
             return (
                 f" asks for a {name}; entities compute and call nobody. Let a workflow or an "
                 "endpoint make the call"

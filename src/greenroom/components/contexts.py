@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from greenroom.components.metadata import Metadata
+from greenroom.errors import StepCancelledError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,71 @@ class ToolContext:
     """On the monotonic clock, in seconds."""
     headers: Mapping[str, str] = field(default_factory=dict)
     correlation_id: str = ""
+
+
+class Cancellation:
+    """Tells the code of a step that nobody waits for it any more.
+
+    A thread can't be stopped from outside, so code that takes long asks from time to time. The
+    result of a step that was cancelled is thrown away, whether it asks or not. An `async def`
+    step is cancelled as asyncio does it, and need not ask.
+
+    Example:
+        >>> cancellation = Cancellation()
+        >>> cancellation.is_set()
+        False
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._callbacks: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+
+    def is_set(self) -> bool:
+        """Whether the step has timed out, or its workflow was suspended or terminated."""
+        return self._event.is_set()
+
+    def raise_if_set(self) -> None:
+        """Raises `StepCancelledError` once nobody waits any more."""
+        if self._event.is_set():
+            raise StepCancelledError
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not longer than anybody waits; returns whether it was cancelled."""
+        return self._event.wait(seconds)
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Call something when nobody waits any more: to close a connection, say."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def cancel(self) -> None:
+        """Called by the runtime."""
+        with self._lock:
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+@dataclass(slots=True)
+class StepContext:
+    """About the step that runs."""
+
+    workflow_id: str
+    step: str
+    """The name it is stored under."""
+    attempt: int
+    """1 for the first."""
+    idempotency_key: str
+    """The same for every attempt of this run of the step: for systems outside, which are not
+    called exactly once by themselves."""
+    cancellation: Cancellation
+    started_at: datetime
+    deadline: datetime
+    """When the attempt counts as failed."""
+    last_error: str | None = None
+    """What the attempt before failed with."""

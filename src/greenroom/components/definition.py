@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.components._hints import names_around, union_members
 from greenroom.components.contexts import EntityContext
@@ -15,6 +15,9 @@ from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.session import EntitySession
 from greenroom.components.tools import ToolDefinition
 from greenroom.errors import UnknownHandlerError
+
+if TYPE_CHECKING:
+    from greenroom.components.step_definition import StepDefinition
 
 C = TypeVar("C", bound=type[Component])
 
@@ -98,6 +101,10 @@ class ComponentDefinition:
     dependencies: Mapping[str, Any]
     """What the constructor asks for: parameter name and type, `EntityContext` included."""
     tools: tuple[ToolDefinition, ...]
+    steps: Mapping[str, StepDefinition] = field(default_factory=dict)
+    """The steps of a workflow by their stored names."""
+    operations: Mapping[str, HandlerDefinition] = field(default_factory=dict)
+    """What the runtime itself answers to: suspending a workflow, say."""
     _by_function: dict[Any, HandlerDefinition] = field(default_factory=dict)
 
     @property
@@ -118,9 +125,28 @@ class ComponentDefinition:
 
     def handler_named(self, name: str) -> HandlerDefinition:
         """The handler of a name; raises `UnknownHandlerError`."""
-        found = self.handlers.get(name)
+        found = self.handlers.get(name) or self.operations.get(name)
         if found is None:
             raise UnknownHandlerError(self.id, name, sorted(self.handlers))
+        return found
+
+    def step_for(self, function: Callable[..., Any]) -> StepDefinition:
+        """The step that a method of the class, or of one of its bases, stands for.
+
+        Raises:
+            LookupError: The workflow has no such step.
+        """
+        plain = getattr(function, "__func__", function)
+        name = getattr(plain, "__name__", repr(plain))
+        owned = any(vars(base).get(name) is plain for base in self.cls.__mro__)
+        found = next((one for one in self.steps.values() if one.method == name), None)
+        if found is None or not owned:
+            shown = getattr(plain, "__qualname__", name)
+            message = (
+                f"{shown} is no step of {self.cls.__name__}; its steps are: "
+                f"{', '.join(one.method for one in self.steps.values())}"
+            )
+            raise LookupError(message)
         return found
 
     def _find(self, function: Callable[..., Any]) -> HandlerDefinition:

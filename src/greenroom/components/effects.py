@@ -103,7 +103,7 @@ class Persisted(Generic[S]):
         Not after a crash, not on replay, not for a repeated idempotency key. What it raises is
         logged.
         """
-        self._then_run = (*self._then_run, _plain(function))
+        self._then_run = (*self._then_run, plain_function(function))
         return self
 
     def then_reply(self, reply: Callable[[S], R]) -> Effect[R]:
@@ -130,7 +130,7 @@ class Updated(Generic[S]):
 
     def then_run(self, function: Callable[[S], object]) -> Updated[S]:
         """Run a side effect with the new state once it is durable, at most once."""
-        self._then_run = (*self._then_run, _plain(function))
+        self._then_run = (*self._then_run, plain_function(function))
         return self
 
     def then_reply(self, reply: R) -> Effect[R]:
@@ -189,7 +189,8 @@ class KeyValueEffects(EntityEffects, Generic[S]):
         return Updated(None, metadata, delete=True)
 
 
-def _plain(function: Callable[[Any], object]) -> Callable[[Any], object]:
+def plain_function(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The function of a `then_run`; raises `TypeError` for a coroutine function."""
     if inspect.iscoroutinefunction(function):
         message = "then_run needs a plain function: nobody would await a coroutine."
         raise TypeError(message)

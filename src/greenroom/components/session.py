@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from greenroom.components.contexts import CommandContext, EventContext
+    from greenroom.components.contexts import CommandContext, EventContext, StepContext
 
 S = TypeVar("S")
 
-PHASE_IDLE, PHASE_COMMAND, PHASE_EVENT = 0, 1, 2
+PHASE_IDLE, PHASE_COMMAND, PHASE_EVENT, PHASE_STEP = 0, 1, 2, 3
 
 
 class Contexts(Protocol):
@@ -43,3 +43,13 @@ class EntitySession(Generic[S]):
         """What `contexts` needs of the command being handled."""
         self.event: Any = None
         """What `contexts` needs of the event being applied."""
+
+
+class WorkflowSession(EntitySession[S]):
+    """What a workflow object can see: a new one for each command and each step."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(workflow_id)
+        self.step: StepContext | None = None

@@ -26,7 +26,9 @@ from greenroom.errors import (
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    TransitionNotAllowedError,
     VersionMismatchError,
+    WorkflowSuspendedError,
 )
 from greenroom.logs import correlation_id as current_correlation_id
 from greenroom.logs import new_correlation_id
@@ -69,6 +71,8 @@ _TABLE: dict[type[BaseException], _Row] = {
     ),
     EntityDeletedError: _Row(OWN_TEXT),
     VersionMismatchError: _Row(OWN_TEXT),
+    TransitionNotAllowedError: _Row(OWN_TEXT),
+    WorkflowSuspendedError: _Row(OWN_TEXT),
     # Nothing was done; the same call may succeed later.
     OverloadedError: _Row(OWN_TEXT, logging.WARNING),
     EntityUnavailableError: _Row(_NOTHING_DONE, logging.WARNING),

@@ -5,6 +5,7 @@ from greenroom.persistence.ports import Journal, OwnerInfo, Ownership, Store
 from greenroom.persistence.records import (
     Chain,
     CommandWrite,
+    DueInstance,
     Encoded,
     Head,
     InstanceSummary,
@@ -12,6 +13,7 @@ from greenroom.persistence.records import (
     Outcome,
     Receipt,
     RecordKind,
+    StepCount,
     StoredInstance,
     StoredRecord,
 )
@@ -21,6 +23,7 @@ __all__ = [
     "Chain",
     "Codec",
     "CommandWrite",
+    "DueInstance",
     "Encoded",
     "Head",
     "InstanceSummary",
@@ -32,6 +35,7 @@ __all__ = [
     "Ownership",
     "Receipt",
     "RecordKind",
+    "StepCount",
     "Store",
     "StoredInstance",
     "StoredRecord",

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from greenroom.ids import EntityRef
     from greenroom.persistence.records import (
         Chain,
+        DueInstance,
         InstanceSummary,
         Outcome,
         Receipt,
+        StepCount,
         StoredInstance,
         StoredRecord,
     )
@@ -45,7 +47,7 @@ class Journal(Protocol):
         """Everything needed to recover an instance; an empty head (id 0) when it is not stored.
 
         With `latest_only`, at most the last record that takes a sequence number (key value
-        entities). Records of generations that were purged are gone.
+        entities), or a workflow's latest transition with the progress after it. Records of generations that were purged are gone.
         """
         ...
 
@@ -74,8 +76,28 @@ class Journal(Protocol):
         """Every type name and version that is stored for a component (start-up check)."""
         ...
 
-    def due(self, now: int, *, slices: Sequence[int], limit: int = 1000) -> list[EntityRef]:
-        """Instances of these slices whose expiry has passed and that are not deleted."""
+    def due(
+        self,
+        before: int,
+        *,
+        slices: Sequence[int],
+        after: DueInstance | None = None,
+        limit: int = 1000,
+    ) -> list[DueInstance]:
+        """Instances of these slices that are due before a time, or at it, the earliest first.
+
+        `after` is the last one of the page before. Deleted instances are not among them.
+        """
+        ...
+
+    def unfinished(
+        self, *, slices: Sequence[int], after: int = 0, limit: int = 1000
+    ) -> list[tuple[int, EntityRef]]:
+        """Workflows in the middle of a step, each with the number to give as the next `after`."""
+        ...
+
+    def steps(self, component: str) -> list[StepCount]:
+        """The steps that instances of a workflow are in the middle of (start-up check)."""
         ...
 
     def purge_deleted(
@@ -92,8 +114,19 @@ class Journal(Protocol):
         """Forget idempotency keys that expired before a time; returns how many."""
         ...
 
-    def purge_states(self, before: int, *, slices: Sequence[int], limit: int = 1000) -> int:
-        """Remove states that were replaced before a time; returns how many."""
+    def purge_states(
+        self,
+        before: int,
+        *,
+        slices: Sequence[int],
+        component: str | None = None,
+        others_than: Sequence[str] = (),
+        limit: int = 1000,
+    ) -> int:
+        """Remove states and transitions that were replaced before a time; returns how many.
+
+        Of one component, or of all but some: a component may have a time of its own.
+        """
         ...
 
 

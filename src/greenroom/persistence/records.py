@@ -22,6 +22,11 @@ class RecordKind(StrEnum):
     """The whole state of a key value entity; takes a sequence number."""
     DELETION = "deletion"
     """The instance was deleted; takes a sequence number and has no payload."""
+    TRANSITION = "transition"
+    """The whole state of a workflow, with where it goes; takes a sequence number."""
+    PROGRESS = "progress"
+    """Something on the way to a workflow's next transition: an attempt that failed, the result
+    of a branch; takes a sequence number."""
     RECEIPT = "receipt"
     """Keeps the reply of a command that wrote nothing else; takes no sequence number."""
 
@@ -70,7 +75,11 @@ class CommandWrite:
     snapshot: Encoded | None = None
     """The state after the last record of this command."""
     expires_at: int | None = None
-    """When the instance deletes itself, in milliseconds since 1970; None is never."""
+    """When the instance is due for something: an entity deletes itself, a workflow goes on. In
+    milliseconds since 1970; None is never."""
+    step: str | None = None
+    """What a workflow is in the middle of, its steps joined by commas; None when nothing has to
+    be taken up again after a crash."""
 
 
 @dataclass(slots=True)
@@ -85,6 +94,7 @@ class Head:
     """The number of the last record; goes on counting in the next generation."""
     deleted_at: int | None = None
     expires_at: int | None = None
+    step: str | None = None
 
 
 @dataclass(slots=True)
@@ -134,7 +144,8 @@ class StoredInstance:
     snapshot: Encoded | None = None
     snapshot_sequence_number: int = 0
     records: list[StoredRecord] = field(default_factory=list)
-    """After the snapshot, in order; for a key value entity only the latest."""
+    """After the snapshot, in order; for a key value entity only the latest; for a workflow the
+    latest transition and what came after it."""
 
 
 @dataclass(slots=True)
@@ -148,3 +159,21 @@ class InstanceSummary:
     updated_at: int
     deleted_at: int | None
     expires_at: int | None
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DueInstance:
+    """An instance that has something to do by itself, and when."""
+
+    ref: EntityRef
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """How many instances are in the middle of a step, with one of them as an example."""
+
+    step: str
+    count: int
+    example: str

@@ -80,7 +80,10 @@ instance = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
+    # When the instance is due: an entity deletes itself, a workflow goes on.
     Column("expires_at", BigInteger),
+    # What a workflow is in the middle of, so that it is found after a crash without reading it.
+    Column("step", Text),
     UniqueConstraint("component", "instance"),
 )
 _expires = instance.c.expires_at.is_not(None)
@@ -96,6 +99,13 @@ Index(
     instance.c.deleted_at,
     sqlite_where=_deleted,
     postgresql_where=_deleted,
+)
+_in_a_step = instance.c.step.is_not(None)
+Index(
+    "ix_greenroom_instance_step",
+    instance.c.instance_id,
+    sqlite_where=_in_a_step,
+    postgresql_where=_in_a_step,
 )
 
 journal = Table(

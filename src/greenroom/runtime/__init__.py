@@ -9,11 +9,13 @@ from greenroom.runtime._calls import Answer, CallRequest, call_chain
 from greenroom.runtime._client import (
     AsyncComponentClient,
     AsyncEntityClient,
+    AsyncWorkflowClient,
     CallOptions,
     ComponentClient,
     DetailedReply,
     EntityClient,
     Retries,
+    WorkflowClient,
 )
 from greenroom.runtime._dependencies import DependencyProvider
 from greenroom.runtime._host import codec_for
@@ -25,6 +27,7 @@ __all__ = [
     "Answer",
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncWorkflowClient",
     "CallOptions",
     "CallRequest",
     "ComponentClient",
@@ -35,6 +38,7 @@ __all__ = [
     "Runtime",
     "StoredEvent",
     "StoredReader",
+    "WorkflowClient",
     "call_chain",
     "codec_for",
     "reading",

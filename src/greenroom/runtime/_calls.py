@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,6 +19,58 @@ if TYPE_CHECKING:
 
 call_chain: ContextVar[tuple[EntityRef, ...]] = ContextVar("greenroom_call_chain", default=())
 """The instances that wait for the code that runs now; a call to one of them would never end."""
+
+
+class CallOrigin:
+    """The run of a step that makes calls: it gives them keys that are the same when it runs again.
+
+    A key is made of the run, of what is called with which arguments, and of the how-manieth
+    such call it is. A call that failed has not counted, so that the same call once more is the
+    same call and not another one.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        keep_until: int,
+        correlation_id: str | None = None,
+        causation: str | None = None,
+        traceparent: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        self._run = run
+        self.keep_until = keep_until
+        self.correlation_id = correlation_id
+        self.causation = causation
+        self.traceparent = traceparent
+        self.principal = principal
+        self._taken: dict[tuple[EntityRef, str, str], set[int]] = {}
+        self._places: dict[str, tuple[tuple[EntityRef, str, str], int]] = {}
+        self._lock = threading.Lock()
+
+    def key_for(self, ref: EntityRef, handler: HandlerDefinition, values: tuple[Any, ...]) -> str:
+        """The key of one more call."""
+        what = (ref, handler.name, handler.fingerprint(values))
+        with self._lock:
+            taken = self._taken.setdefault(what, set())
+            place = next(n for n in range(len(taken) + 1) if n not in taken)
+            taken.add(place)
+            text = "\0".join((self._run, ref.component, ref.instance, *what[1:], str(place)))
+            key = "step-" + hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+            self._places[key] = (what, place)
+        return key
+
+    def release(self, key: str | None) -> None:
+        """The call of this key has failed."""
+        with self._lock:
+            found = self._places.pop(key, None) if key is not None else None
+            if found is not None:
+                self._taken[found[0]].discard(found[1])
+
+
+call_origin: ContextVar[CallOrigin | None] = ContextVar("greenroom_call_origin", default=None)
+"""The step whose code runs now, if it is one."""
 
 
 @dataclass(slots=True)
@@ -51,6 +105,10 @@ class CallRequest:
     def message(self) -> CallRequest:
         """What pykka calls the message: the request itself."""
         return self
+
+    def again(self) -> CallRequest:
+        """The same call, to be made once more."""
+        return replace(self, reply_to=None, attempts=0, deadline=0.0)
 
     def expired(self) -> bool:
         """Whether the caller has stopped waiting."""

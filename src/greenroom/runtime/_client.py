@@ -8,14 +8,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from greenroom.components import (
+    RESUME,
+    STATUS,
+    SUSPEND,
+    TERMINATE,
+    DeferredCall,
     Effect,
     EventSourcedEntity,
+    HistoryEntry,
     KeyValueEntity,
     Kinded,
     Metadata,
+    Workflow,
+    WorkflowStatus,
+    check_reason,
 )
 from greenroom.errors import (
     CallTimeoutError,
@@ -25,10 +34,10 @@ from greenroom.errors import (
 )
 from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.logs import correlation_id
-from greenroom.runtime._calls import CallRequest, call_chain
+from greenroom.runtime._calls import CallOrigin, CallRequest, call_chain, call_origin
 
 if TYPE_CHECKING:
-    from greenroom.components import ComponentDefinition
+    from greenroom.components import ComponentDefinition, HandlerDefinition
     from greenroom.persistence import InstanceSummary
     from greenroom.runtime._calls import Answer
     from greenroom.runtime._look import StoredEvent
@@ -40,6 +49,7 @@ S = TypeVar("S")
 E = TypeVar("E")
 EventSourced = TypeVar("EventSourced", bound=EventSourcedEntity[Any, Any])
 KeyValue = TypeVar("KeyValue", bound=KeyValueEntity[Any])
+WorkflowClass = TypeVar("WorkflowClass", bound=Workflow[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,14 @@ class Retries:
         """Seconds before the given attempt (1 is the first repetition)."""
         planned = min(self.first.total_seconds() * 2.0 ** (attempt - 1), self.limit.total_seconds())
         return planned * (1 + random.uniform(0, self.jitter))  # noqa: S311 - not a secret
+
+    def goes_on(self, attempt: int, error: BaseException, request: CallRequest) -> bool:
+        """Whether a request that has failed so many times is made again."""
+        return (
+            isinstance(error, GreenroomError)
+            and attempt <= self.times
+            and self.allows(error, keyed=request.idempotency_key is not None)
+        )
 
     def allows(self, error: GreenroomError, *, keyed: bool) -> bool:
         """Whether a call that failed like this may be made again."""
@@ -113,6 +131,7 @@ class Caller(Protocol):
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]: ...
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]: ...
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any: ...
+    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]: ...
 
 
 class _Reference(Generic[C]):
@@ -136,28 +155,35 @@ class _Reference(Generic[C]):
         self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> CallRequest:
         found = self._definition.handler_for(handler)
-        values = found.bind(args, kwargs)
+        return self._request_for(found, found.bind(args, kwargs))
+
+    def _request_for(self, handler: HandlerDefinition, values: tuple[Any, ...]) -> CallRequest:
         options = self._options
+        origin = call_origin.get()
         if options is NO_OPTIONS:
-            return CallRequest(
+            request = CallRequest(
                 self._ref,
-                found,
+                handler,
                 values,
                 correlation_id=correlation_id.get(),
                 chain=call_chain.get(),
             )
-        return CallRequest(
-            self._ref,
-            found,
-            values,
-            timeout=None if options.timeout is None else options.timeout.total_seconds(),
-            metadata=options.metadata,
-            idempotency_key=options.idempotency_key,
-            expected_version=options.expected_version,
-            principal=options.principal,
-            correlation_id=options.correlation_id or correlation_id.get(),
-            chain=call_chain.get(),
-        )
+        else:
+            request = CallRequest(
+                self._ref,
+                handler,
+                values,
+                timeout=None if options.timeout is None else options.timeout.total_seconds(),
+                metadata=options.metadata,
+                idempotency_key=options.idempotency_key,
+                expected_version=options.expected_version,
+                principal=options.principal,
+                correlation_id=options.correlation_id or correlation_id.get(),
+                chain=call_chain.get(),
+            )
+        if origin is not None:
+            _comes_from(request, origin)
+        return request
 
     def _with(
         self,
@@ -193,6 +219,21 @@ class _Reference(Generic[C]):
             old.principal if principal is None else principal,
             old.correlation_id if correlation_id is None else correlation_id,
         )
+
+    def deferred(
+        self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> DeferredCall:
+        """A command to be sent later: by a timer, or to start a child of a workflow.
+
+        Raises:
+            InvalidArgumentsError: The arguments do not fit the handler's parameters.
+        """
+        found = self._definition.handler_for(handler)
+        arguments = found.encode_arguments(found.bind(args, kwargs)).decode()
+        return DeferredCall(self._ref.component, self._ref.instance, found.name, arguments)
+
+    def _operation(self, name: str, *values: Any) -> CallRequest:
+        return self._request_for(self._definition.handler_named(name), values)
 
     def _detailed(self, answer: Answer) -> DetailedReply[Any]:
         return DetailedReply(
@@ -258,7 +299,7 @@ class EntityClient(_Reference[C]):
         retries: Retries | int | None = None,
         principal: str | None = None,
         correlation_id: str | None = None,
-    ) -> EntityClient[C]:
+    ) -> Self:
         """The same instance, called with these options; what is not given stays as it is.
 
         Args:
@@ -279,24 +320,63 @@ class EntityClient(_Reference[C]):
             principal,
             correlation_id,
         )
-        return EntityClient(self._caller, self._definition, self._ref, options)
+        return type(self)(self._caller, self._definition, self._ref, options)
 
     def _answer(
         self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Answer:
+        return self._carry_out(self._request(handler, args, kwargs))
+
+    def _carry_out(self, request: CallRequest) -> Answer:
         retries = self._options.retries
-        if retries is None:
-            return self._caller.call_blocking(self._request(handler, args, kwargs))
         attempt = 0
         while True:
             try:
-                return self._caller.call_blocking(self._request(handler, args, kwargs))
-            except GreenroomError as error:
+                return self._caller.call_blocking(request)
+            except BaseException as error:
                 attempt += 1
-                keyed = self._options.idempotency_key is not None
-                if attempt > retries.times or not retries.allows(error, keyed=keyed):
+                if retries is None or not retries.goes_on(attempt, error, request):
+                    _has_failed(request)
                     raise
+            request = request.again()
             time.sleep(retries.pause(attempt))
+
+
+class WorkflowClient(EntityClient[C]):
+    """Calls one instance of a workflow, and steers it from outside.
+
+    Example:
+        >>> transfer = client.for_workflow(Transfer, "t-1")             # doctest: +SKIP
+        >>> transfer.ask(Transfer.start, 5)                             # doctest: +SKIP
+        >>> transfer.suspend("the bank is closed")                      # doctest: +SKIP
+    """
+
+    __slots__ = ()
+
+    def status(self) -> WorkflowStatus:
+        """Where the instance stands; raises what `ask` raises."""
+        return self._carry_out(self._operation(STATUS)).value  # type: ignore[no-any-return]
+
+    def suspend(self, reason: str | None = None) -> None:
+        """Stop where it is: the step under way is abandoned, and runs again after `resume`.
+
+        Of one that is suspended already, was not started, or is over, nothing changes.
+
+        Args:
+            reason: Why. It is stored, logged and shown: put no secrets in it.
+        """
+        self._carry_out(self._operation(SUSPEND, _reason(reason)))
+
+    def resume(self) -> None:
+        """Go on after `suspend`; what came due meanwhile happens now."""
+        self._carry_out(self._operation(RESUME))
+
+    def terminate(self, reason: str | None = None) -> None:
+        """End the instance at once, for good; its state stays. Children are terminated too.
+
+        An instance that was never started can't be started any more. The first reason counts.
+        """
+        self._carry_out(self._operation(TERMINATE, _reason(reason)))
 
 
 class AsyncEntityClient(_Reference[C]):
@@ -308,11 +388,7 @@ class AsyncEntityClient(_Reference[C]):
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Send a command and wait for the reply; raises what `EntityClient.ask` raises."""
-        if self._options.retries is None:
-            answer = await self._caller.call(self._request(handler, args, kwargs))
-        else:
-            answer = await self._answer(handler, args, kwargs)
-        return answer.value  # type: ignore[no-any-return]
+        return (await self._answer(handler, args, kwargs)).value  # type: ignore[no-any-return]
 
     async def ask_detailed(
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
@@ -336,7 +412,7 @@ class AsyncEntityClient(_Reference[C]):
         retries: Retries | int | None = None,
         principal: str | None = None,
         correlation_id: str | None = None,
-    ) -> AsyncEntityClient[C]:
+    ) -> Self:
         """The same instance, called with these options; see `EntityClient.with_options`."""
         options = self._with(
             timeout,
@@ -347,24 +423,49 @@ class AsyncEntityClient(_Reference[C]):
             principal,
             correlation_id,
         )
-        return AsyncEntityClient(self._caller, self._definition, self._ref, options)
+        return type(self)(self._caller, self._definition, self._ref, options)
 
     async def _answer(
         self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Answer:
+        return await self._carry_out(self._request(handler, args, kwargs))
+
+    async def _carry_out(self, request: CallRequest) -> Answer:
         retries = self._options.retries
-        if retries is None:
-            return await self._caller.call(self._request(handler, args, kwargs))
         attempt = 0
         while True:
             try:
-                return await self._caller.call(self._request(handler, args, kwargs))
-            except GreenroomError as error:
+                return await self._caller.call(request)
+            except BaseException as error:
                 attempt += 1
-                keyed = self._options.idempotency_key is not None
-                if attempt > retries.times or not retries.allows(error, keyed=keyed):
+                if retries is None or not retries.goes_on(attempt, error, request):
+                    _has_failed(request)
                     raise
+            request = request.again()
             await asyncio.sleep(retries.pause(attempt))
+
+
+class AsyncWorkflowClient(AsyncEntityClient[C]):
+    """Calls one instance of a workflow from a coroutine; mirrors `WorkflowClient`."""
+
+    __slots__ = ()
+
+    async def status(self) -> WorkflowStatus:
+        """Where the instance stands; raises what `ask` raises."""
+        answer = await self._carry_out(self._operation(STATUS))
+        return answer.value  # type: ignore[no-any-return]
+
+    async def suspend(self, reason: str | None = None) -> None:
+        """Stop where it is; see `WorkflowClient.suspend`."""
+        await self._carry_out(self._operation(SUSPEND, _reason(reason)))
+
+    async def resume(self) -> None:
+        """Go on after `suspend`; what came due meanwhile happens now."""
+        await self._carry_out(self._operation(RESUME))
+
+    async def terminate(self, reason: str | None = None) -> None:
+        """End the instance at once, for good; see `WorkflowClient.terminate`."""
+        await self._carry_out(self._operation(TERMINATE, _reason(reason)))
 
 
 class ComponentClient:
@@ -396,6 +497,26 @@ class ComponentClient:
     ) -> EntityClient[KeyValue]:
         """The instance of a key value entity under an id; raises as its sibling does."""
         return EntityClient(self._caller, *_address(self._caller, component, entity_id))
+
+    def for_workflow(
+        self, component: type[WorkflowClass], workflow_id: str
+    ) -> WorkflowClient[WorkflowClass]:
+        """The instance of a workflow under an id; raises as its siblings do."""
+        return WorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+
+    def workflow_history(
+        self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[HistoryEntry]:
+        """What a workflow has been through: transitions, attempts, errors, and how long they took.
+
+        Args:
+            component: The workflow.
+            workflow_id: The instance.
+            after: The sequence number after which to begin.
+            limit: How many entries at most.
+        """
+        _, ref = _address(self._caller, component, workflow_id)
+        return self._caller.history(ref, after, limit)
 
     def instances(
         self, component: type[Any], *, after: str | None = None, limit: int = 100
@@ -451,6 +572,19 @@ class AsyncComponentClient:
         """The instance of a key value entity under an id."""
         return AsyncEntityClient(self._caller, *_address(self._caller, component, entity_id))
 
+    def for_workflow(
+        self, component: type[WorkflowClass], workflow_id: str
+    ) -> AsyncWorkflowClient[WorkflowClass]:
+        """The instance of a workflow under an id."""
+        return AsyncWorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+
+    async def workflow_history(
+        self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[HistoryEntry]:
+        """What a workflow has been through; see `ComponentClient.workflow_history`."""
+        _, ref = _address(self._caller, component, workflow_id)
+        return await asyncio.to_thread(self._caller.history, ref, after, limit)
+
     async def instances(
         self, component: type[Any], *, after: str | None = None, limit: int = 100
     ) -> list[InstanceSummary]:
@@ -482,6 +616,31 @@ class AsyncComponentClient:
         return state
 
 
+def _reason(reason: str | None) -> str | None:
+    try:
+        check_reason(reason)
+    except ValueError as error:
+        raise InvalidCallError(str(error)) from None
+    return reason
+
+
+def _comes_from(request: CallRequest, origin: CallOrigin) -> None:
+    """Say that a step makes the call, and see to it that it is carried out once."""
+    if request.idempotency_key is None and not request.handler.read_only:
+        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
+        request.receipt_expires_at = origin.keep_until
+    request.correlation_id = request.correlation_id or origin.correlation_id
+    request.causation = origin.causation
+    request.traceparent = origin.traceparent
+    request.principal = request.principal or origin.principal
+
+
+def _has_failed(request: CallRequest) -> None:
+    origin = call_origin.get()
+    if origin is not None:
+        origin.release(request.idempotency_key)
+
+
 def _address(
     caller: Caller, component: type[Any], entity_id: str
 ) -> tuple[ComponentDefinition, EntityRef]:
@@ -492,9 +651,11 @@ def _address(
 __all__ = [
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncWorkflowClient",
     "CallOptions",
     "ComponentClient",
     "DetailedReply",
     "EntityClient",
     "Retries",
+    "WorkflowClient",
 ]

@@ -32,8 +32,14 @@ class DependencyProvider(Protocol):
 def resolve_dependencies(
     definitions: Iterable[ComponentDefinition],
     provided: Mapping[type[Any], object] | DependencyProvider | None,
+    own: Mapping[type[Any], object],
 ) -> dict[str, dict[str, Any]]:
     """For each component id, the constructor's arguments by name.
+
+    Args:
+        definitions: The components.
+        provided: What the application gives, by type, or a provider.
+        own: What greenroom itself gives: clients, say.
 
     Raises:
         ConfigurationError: Names every parameter that nobody provides.
@@ -46,7 +52,7 @@ def resolve_dependencies(
             if kind is EntityContext:
                 continue
             try:
-                arguments[name] = _find(kind, provided)
+                arguments[name] = own[kind] if kind in own else _find(kind, provided)
             except LookupError:
                 missing.append(f"{definition.cls.__name__}.__init__({name}: {_name(kind)})")
     if missing:

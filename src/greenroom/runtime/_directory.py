@@ -153,6 +153,11 @@ class Directory:
                 busy.append(actor)
         return busy
 
+    def is_live(self, ref: EntityRef) -> bool:
+        """Whether the instance is in memory, and so sees by itself to what is due."""
+        actor = self._live.get(ref)
+        return actor is not None and not actor.actor_stopped.is_set() and actor.is_ready()
+
     def knows(self, component: str) -> bool:
         """Whether the service has this component (a database may hold others)."""
         return component in self._hosts

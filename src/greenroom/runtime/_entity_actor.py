@@ -271,7 +271,7 @@ class EntityActor(SlicedActor):
             self,
             self._life,
             call,
-            CommandWrite(records, receipt, snapshot, expires_at),
+            CommandWrite(records, receipt, snapshot, expires_at, self.marker()),
             answer,
             _run_all(then_run, self.session.state, self.ref) if then_run else None,
             self._last,
@@ -279,6 +279,10 @@ class EntityActor(SlicedActor):
         self._last = write
         self._wrote = True
         self.host.writer.submit(write)
+
+    def marker(self) -> str | None:
+        """What has to be taken up again after a crash; an entity is never in the middle."""
+        return None
 
     def end_of_slice(self) -> None:
         """Let the writer know, once for all commands of the slice."""
@@ -297,8 +301,8 @@ class EntityActor(SlicedActor):
         self.sequence_number += 1
         self._forget_state()
         self.session.deleted = True
-        call = CallRequest(self.ref, _NO_HANDLER, ())
-        answer = Answer(_NO_HANDLER, None, self.sequence_number)
+        call = CallRequest(self.ref, NO_HANDLER, ())
+        answer = Answer(NO_HANDLER, None, self.sequence_number)
         self._submit(
             call, [NewRecord(RecordKind.DELETION, None)], answer, snapshot=None, expires_at=None
         )
@@ -432,6 +436,8 @@ class EntityActor(SlicedActor):
                 self._failures = (self._failures or Failures()).one_more()
             if type(message) is CallRequest:
                 deliver(message, self._recovery_problem(message, error))
+            else:
+                _log.error("%s can't be recovered; it is tried again", self.ref, exc_info=error)
             return
         self.entity = loaded.entity
         self.session = loaded.session
@@ -441,7 +447,11 @@ class EntityActor(SlicedActor):
         self.expires_at = loaded.head.expires_at
         self.since_snapshot = loaded.since_snapshot
         self.phase = READY
+        self.on_recovered(loaded)
         self._handle_ready(message)
+
+    def on_recovered(self, loaded: Any) -> None:
+        """Hook: the instance has been read, and is about to handle its first message."""
 
     def _recovery_problem(self, call: CallRequest, error: BaseException) -> BaseException:
         if isinstance(error, PersistenceError) and error.retryable:
@@ -473,6 +483,10 @@ class EntityActor(SlicedActor):
             inbox.unclaim()
         return True
 
+    def is_ready(self) -> bool:
+        """Whether the instance has been read, or is being read."""
+        return self.phase is not COLD
+
     def is_quiet(self) -> bool:
         """Whether nothing is queued, running, or on its way to the disk."""
         last = self._last
@@ -498,8 +512,8 @@ class EntityActor(SlicedActor):
             self.host.redeliver(envelope)
 
 
-_NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True, check_reply=lambda _value: None)
-"""Stands for the runtime itself, which deletes what has expired."""
+NO_HANDLER: Any = SimpleNamespace(name="", reply_shareable=True, check_reply=lambda _value: None)
+"""Stands for the runtime itself, which deletes what has expired, or ends a step."""
 
 
 def _run_all(

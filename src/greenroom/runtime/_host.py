@@ -6,6 +6,7 @@ import logging
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
+from greenroom.components import is_shareable
 from greenroom.errors import PayloadTooLargeError, UnreadableRecordError
 from greenroom.persistence import Codec, StoredType
 from greenroom.runtime._event_sourced_actor import EventSourcedActor
@@ -62,13 +63,13 @@ class EntityHost:
         self.state_type_name = definition.stored_types[0].name
         self.event_sourced = definition.kind == "event-sourced-entity"
         self.state_may_be_none = definition.state_may_be_none
+        self.state_shareable = is_shareable(definition.state_type)
         self.dependencies = dependencies
-        self._actor_class = _KINDS[definition.kind]
         self._receipt_ms = int(settings.keep_receipts.total_seconds() * 1000)
 
     def new_actor(self, ref: EntityRef) -> EntityActor:
         """A cold instance; its first command recovers it."""
-        return self._actor_class(self, ref)
+        return _KINDS[self.definition.kind](self, ref)
 
     def recover(self, ref: EntityRef) -> Recovered:
         """Read and rebuild an instance. Blocks on the database.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import orjson
+
 from greenroom.clock import to_datetime
-from greenroom.components import Metadata
+from greenroom.components import HistoryEntry, Metadata
 from greenroom.errors import InvalidCallError, UnreadableRecordError
 from greenroom.persistence import Head, RecordKind, StoredInstance
 from greenroom.runtime._metadata import decode_metadata
@@ -59,6 +62,31 @@ def _decoded(host: EntityHost, record: StoredRecord) -> StoredEvent[Any]:
         value,
         to_datetime(record.timestamp),
         decode_metadata(record.metadata),
+    )
+
+
+def history(host: EntityHost, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
+    """What a workflow has been through. Blocks on the database."""
+    return [_entry(one) for one in host.journal.records(ref, after=after, limit=limit)]
+
+
+def _entry(record: StoredRecord) -> HistoryEntry:
+    cause: dict[str, Any] = {}
+    if record.metadata is not None:
+        cause = orjson.loads(record.metadata).get("cause", {})
+    started, took = cause.get("started"), cause.get("took")
+    return HistoryEntry(
+        sequence_number=record.sequence_number,
+        timestamp=to_datetime(record.timestamp),
+        cause=cause.get("by", record.kind.value),
+        name=cause.get("name", ""),
+        status=cause.get("status", ""),
+        steps=tuple(cause.get("steps", ())),
+        attempt=cause.get("attempt"),
+        started_at=None if started is None else to_datetime(started),
+        duration=None if took is None else timedelta(milliseconds=took),
+        error=cause.get("error"),
+        reason=cause.get("suspended") or cause.get("reason"),
     )
 
 

@@ -22,7 +22,15 @@ def encode_metadata(call: CallRequest, metadata: Metadata | None) -> bytes | Non
         and call.causation is None
     ):
         return None
-    kept: dict[str, Any] = {
+    kept: dict[str, Any] = origin_of(call)
+    if metadata:
+        kept["metadata"] = list(metadata)
+    return orjson.dumps(kept)
+
+
+def origin_of(call: CallRequest) -> dict[str, Any]:
+    """Where a command came from, as it is stored."""
+    return {
         name: value
         for name, value in (
             ("correlation", call.correlation_id),
@@ -32,9 +40,6 @@ def encode_metadata(call: CallRequest, metadata: Metadata | None) -> bytes | Non
         )
         if value is not None
     }
-    if metadata:
-        kept["metadata"] = list(metadata)
-    return orjson.dumps(kept)
 
 
 def decode_metadata(stored: bytes | None) -> Metadata:

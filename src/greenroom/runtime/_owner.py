@@ -45,6 +45,7 @@ class OwnerKeeper:
         directory: Directory,
         writer: JournalWriter,
         call_here: Callable[[CallRequest], Awaitable[Answer]],
+        on_gained: Callable[[], None],
     ) -> None:
         self._ownership = ownership
         self._settings = settings
@@ -52,6 +53,7 @@ class OwnerKeeper:
         self._directory = directory
         self._writer = writer
         self._call_here = call_here
+        self._on_gained = on_gained
         self._alone = settings.sqlite_file is not None
         self._slices = 1
         self._owned: frozenset[int] = frozenset()
@@ -267,3 +269,5 @@ class OwnerKeeper:
             self._directory.abandon(lambda ref: slice_of(ref, self._slices) in gained)
         self._owned = owned
         self._everything = len(owned) == self._slices
+        if gained:
+            self._on_gained()

@@ -52,7 +52,7 @@ def recover(
     applied = (
         _replay(codec, ref, session, entity.apply_event, stored.records)
         if event_sourced
-        else _take_latest(codec, ref, session, stored.records)
+        else recover_latest(codec, ref, session, stored.records)
     )
     session.deleted = stored.head.deleted_at is not None
     return Recovered(entity, session, stored.head, applied)
@@ -108,11 +108,16 @@ def _replay(
     return applied
 
 
-def _take_latest(
+def recover_latest(
     codec: Codec, ref: EntityRef, session: EntitySession[Any], records: Iterable[StoredRecord]
 ) -> int:
+    """Take the state from the last record that has one.
+
+    Raises:
+        RecoveryError: It can't be read; names the record.
+    """
     for record in records:
-        if record.kind is RecordKind.STATE and record.value is not None:
+        if record.value is not None:
             try:
                 session.state = codec.decode(record.value)
             except UnreadableRecordError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.clock import Clock, SystemClock
-from greenroom.components import ComponentDefinition, define_all
+from greenroom.components import ComponentDefinition, HistoryEntry, define_all
 from greenroom.errors import (
     ConfigurationError,
     EntityUnavailableError,
@@ -29,18 +29,23 @@ from greenroom.errors import (
 from greenroom.ids import is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
+from greenroom.runtime._alarms import Alarms
 from greenroom.runtime._calls import CallRequest
 from greenroom.runtime._client import AsyncComponentClient, ComponentClient
+from greenroom.runtime._control import Expire
 from greenroom.runtime._deadlines import Deadlines, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
 from greenroom.runtime._directory import Directory
 from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
 from greenroom.runtime._future import ReplyFuture, refuse_blocking_here
 from greenroom.runtime._host import EntityHost, lent_threads
-from greenroom.runtime._look import StoredEvent, events, state_at
+from greenroom.runtime._look import StoredEvent, events, history, state_at
 from greenroom.runtime._owner import OwnerKeeper
+from greenroom.runtime._step_threads import StepThreads
 from greenroom.runtime._sweeps import Sweeper
 from greenroom.runtime._watchdog import Watchdog
+from greenroom.runtime._workflow_host import StepEngine, WorkflowHost
+from greenroom.runtime._workflow_plans import plan_workflows
 from greenroom.runtime._writer import JournalWriter
 from greenroom.settings import Settings, load_settings
 
@@ -91,9 +96,11 @@ class Runtime:
         defined = define_all(components)
         self.definitions: Mapping[str, ComponentDefinition] = {one.id: one for one in defined}
         self._by_class = {one.cls: one for one in defined}
-        self._dependencies = resolve_dependencies(defined, dependencies)
         self.client = ComponentClient(self)
         self.async_client = AsyncComponentClient(self)
+        own = {ComponentClient: self.client, AsyncComponentClient: self.async_client}
+        self._dependencies = resolve_dependencies(defined, dependencies, own)
+        self._plans = plan_workflows(defined, self._dependencies)
         self._status = "new"
         self._problem: str | None = None
         self._default_timeout = self.settings.ask_timeout.total_seconds()
@@ -101,6 +108,7 @@ class Runtime:
         self._forwarding = False
         self._forwarded = 0
         self._change = threading.Lock()
+        self._taking_up: asyncio.Task[None] | None = None
 
     # -- starting --------------------------------------------------------------------------
 
@@ -159,6 +167,15 @@ class Runtime:
             self._dispatcher = dispatcher
         else:
             self._dispatcher = PoolDispatcher(self.settings.pool_workers)
+        self._alarms = Alarms(self.clock, loop)
+        self._engine = StepEngine(
+            loop=loop,
+            threads=StepThreads(self.settings.step_threads),
+            alarms=self._alarms,
+            definitions=self.definitions,
+            call=self.call,
+            wake=self._wake,
+        )
         self._directory = Directory(
             {name: self._host(one) for name, one in self.definitions.items()},
             max_live=self.settings.max_live_instances,
@@ -171,11 +188,10 @@ class Runtime:
             directory=self._directory,
             writer=self._writer,
             call_here=self._call_here,
+            on_gained=self._take_up_soon,
         )
         self._deadlines = Deadlines(loop)
         self._writer.on_fenced = self._owner.fenced_soon
-        await self._owner.start()
-        self._writer.start()
         self._sweeper = Sweeper(
             self._store.journal,
             settings=self.settings,
@@ -183,25 +199,55 @@ class Runtime:
             directory=self._directory,
             writer=self._writer,
             owned=self._owner.owned,
+            alarms=self._alarms,
+            wake=self._wake,
+            histories={
+                name: plan.settings.keep_history
+                for name, plan in self._plans.items()
+                if plan.settings.keep_history is not None
+            },
         )
+        await self._owner.start()
+        self._writer.start()
         self._sweeper.start()
         self._watchdog = Watchdog()
         self._watchdog.start()
         self._forwarding = True
         self._status = "ready"
+        self._take_up_soon()
 
     def _host(self, definition: ComponentDefinition) -> EntityHost:
-        return EntityHost(
-            definition,
-            settings=self.settings,
-            clock=self.clock,
-            journal=self._store.journal,
-            writer=self._writer,
-            dispatcher=self._dispatcher,
-            dependencies=self._dependencies[definition.id],
-            read_later=self._read_later,
-            redeliver=self._redeliver,
-        )
+        parts: dict[str, Any] = {
+            "settings": self.settings,
+            "clock": self.clock,
+            "journal": self._store.journal,
+            "writer": self._writer,
+            "dispatcher": self._dispatcher,
+            "dependencies": self._dependencies[definition.id],
+            "read_later": self._read_later,
+            "redeliver": self._redeliver,
+        }
+        plan = self._plans.get(definition.id)
+        if plan is None:
+            return EntityHost(definition, **parts)
+        return WorkflowHost(definition, engine=self._engine, plan=plan, **parts)
+
+    def _wake(self, ref: EntityRef) -> None:
+        """Let an instance look at what is due for it, if it lives here."""
+        known = self._status == "ready" and self._directory.knows(ref.component)
+        if known and self._owner.owns(ref):
+            self._directory.deliver_control(Expire(ref))
+
+    def _take_up_soon(self) -> None:
+        """Slices are new here: see what was left in the middle in them."""
+        if self._status == "ready" and self._plans:
+            self._taking_up = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+
+    async def _take_up(self) -> None:
+        try:
+            await self._sweeper.take_up()
+        except GreenroomError as error:
+            _log.warning("Unfinished workflows could not be looked for (%s); trying again", error)
 
     def _give_up(self, error: BaseException) -> None:
         self._status = "failed"
@@ -242,12 +288,14 @@ class Runtime:
             return True
 
     async def _wind_down(self) -> None:
+        self._engine.stopping = True
         await self._sweeper.stop()
         await self._drain()
         self._forwarding = False
         await self._owner.stop_peers()
         while self._forwarded:  # noqa: ASYNC110 - for some milliseconds, once
             await asyncio.sleep(0.005)
+        self._alarms.stop()
         await asyncio.to_thread(self._close)
 
     async def _drain(self) -> None:
@@ -262,6 +310,7 @@ class Runtime:
 
     def _close(self) -> None:
         self._watchdog.stop()
+        self._engine.threads.stop()
         self._writer.stop()
         self._dispatcher.stop()
         self._reads.shutdown(wait=True)
@@ -325,6 +374,11 @@ class Runtime:
         """How an instance stood after a sequence number. Blocks on the database."""
         self._check_running()
         return state_at(self._directory.host_of(ref), ref, sequence_number)
+
+    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
+        """What a workflow has been through. Blocks on the database."""
+        self._check_running()
+        return history(self._directory.host_of(ref), ref, after, limit)
 
     async def sweep(self) -> None:
         """Look for expiries and clean-ups now, rather than at the next regular time."""

@@ -1,26 +1,29 @@
-"""What comes due by itself: expiries, purging what was deleted, forgetting old keys."""
+"""What comes due by itself: expiries, workflows that go on, purging, forgetting old keys."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from greenroom.errors import GreenroomError
-from greenroom.runtime._control import Expire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
     from greenroom.clock import Clock
-    from greenroom.persistence import Journal
+    from greenroom.ids import EntityRef
+    from greenroom.persistence import DueInstance, Journal
+    from greenroom.runtime._alarms import Alarms
     from greenroom.runtime._directory import Directory
     from greenroom.runtime._writer import JournalWriter
     from greenroom.settings import Settings
 
 _log = logging.getLogger("greenroom.runtime")
 
+_PAGE = 1000
 _ROUNDS = 100
 """Pages of one kind of work in one sweep; what is left waits for the next sweep."""
 
@@ -28,7 +31,7 @@ _ROUNDS = 100
 class Sweeper:
     """Looks through the owned slices for what has come due."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the runtime wires it once
         self,
         journal: Journal,
         *,
@@ -37,6 +40,9 @@ class Sweeper:
         directory: Directory,
         writer: JournalWriter,
         owned: Callable[[], frozenset[int]],
+        alarms: Alarms,
+        wake: Callable[[EntityRef], None],
+        histories: Mapping[str, timedelta],
     ) -> None:
         self._journal = journal
         self._settings = settings
@@ -44,6 +50,9 @@ class Sweeper:
         self._directory = directory
         self._writer = writer
         self._owned = owned
+        self._alarms = alarms
+        self._wake = wake
+        self._histories = histories
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -80,21 +89,55 @@ class Sweeper:
         """One look at everything that may be due."""
         async with self._one_at_a_time:
             await asyncio.to_thread(self._directory.passivate_idle)
-            await self._expire()
+            await self.take_up()
+            await self._wake_due()
+            self._alarms.ring()
             await asyncio.to_thread(self._clean_up)
 
-    async def _expire(self) -> None:
-        slices = sorted(self._owned())
-        due = await asyncio.to_thread(self._journal.due, self._clock.now_ms(), slices=slices)
-        for ref in due:
-            if self._directory.knows(ref.component):
-                self._directory.deliver_control(Expire(ref))
+    async def take_up(self) -> None:
+        """Wake the workflows that were in the middle of a step and are not in memory.
+
+        After a start and when slices were taken over; and again and again, since an instance
+        may have been lost from memory by a database that could not be read.
+        """
+        after = 0
+        for _ in range(_ROUNDS):
+            slices = sorted(self._owned())
+            page = await asyncio.to_thread(self._journal.unfinished, slices=slices, after=after)
+            for number, ref in page:
+                after = number
+                if not self._directory.is_live(ref):
+                    self._wake(ref)
+            if len(page) < _PAGE:
+                return
+
+    async def _wake_due(self) -> None:
+        """Wake what is due, and set alarms for what will be before the next sweeps."""
+        now = self._clock.now_ms()
+        horizon = now + 2 * _ms(self._settings.sweep_every)
+        last: DueInstance | None = None
+        for _ in range(_ROUNDS):
+            slices = sorted(self._owned())
+            page = await asyncio.to_thread(
+                self._journal.due, horizon, slices=slices, after=last, limit=_PAGE
+            )
+            for last in page:
+                if last.at <= now:
+                    self._wake(last.ref)
+                elif not self._directory.is_live(last.ref):
+                    self._alarms.set(last.at, partial(self._wake, last.ref))
+            if len(page) < _PAGE:
+                return
 
     def _clean_up(self) -> None:
         now = self._clock.now_ms()
         self._page_by_page(self._purge_deleted, now - _ms(self._settings.keep_deleted))
         self._page_by_page(self._journal.purge_receipts, now)
-        self._page_by_page(self._journal.purge_states, now - _ms(self._settings.keep_history))
+        for component, keep in self._histories.items():
+            purge = partial(self._journal.purge_states, component=component)
+            self._page_by_page(purge, now - _ms(keep))
+        purge = partial(self._journal.purge_states, others_than=list(self._histories))
+        self._page_by_page(purge, now - _ms(self._settings.keep_history))
 
     def _page_by_page(self, purge: Callable[..., int], before: int) -> None:
         """Remove a page at a time; in between the writer gets its turn, and slices may go."""

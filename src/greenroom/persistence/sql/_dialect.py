@@ -42,7 +42,7 @@ class BatchRows:
     records: list[Row] = field(default_factory=list)
     new_heads: list[Row] = field(default_factory=list)
     moved_heads: list[Row] = field(default_factory=list)
-    """sequence_number, updated_at, deleted_at, expires_at; instance_id, expected sequence
+    """sequence_number, updated_at, deleted_at, expires_at, step; instance_id, expected sequence
     number, generation."""
     snapshots: list[Row] = field(default_factory=list)
     blobs: list[Row] = field(default_factory=list)
@@ -93,13 +93,14 @@ class _Statements:
                 updated_at=bindparam("at"),
                 deleted_at=bindparam("deleted"),
                 expires_at=bindparam("expires"),
+                step=bindparam("step"),
             )
             .where(
                 instance.c.instance_id == bindparam("id"),
                 instance.c.sequence_number == bindparam("expected"),
                 instance.c.generation == bindparam("gen"),
             ),
-            ("new", "at", "deleted", "expires", "id", "expected", "gen"),
+            ("new", "at", "deleted", "expires", "step", "id", "expected", "gen"),
         )
         self.fence = compiled(
             update(owner)

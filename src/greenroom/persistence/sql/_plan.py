@@ -52,12 +52,12 @@ class Plan:
             self._add_write(write, head, counters, slice_ << SLICE_BITS)
         number, generation, deleted = head.sequence_number, head.generation, head.deleted_at
         if old.instance_id:
-            moved = (number, now, deleted, head.expires_at)
+            moved = (number, now, deleted, head.expires_at, head.step)
             self.rows.moved_heads.append((*moved, instance_id, old.sequence_number, generation))
         else:
             ref = chain.ref
             new = (instance_id, ref.component, ref.instance, chain.kind, generation, number)
-            self.rows.new_heads.append((*new, now, now, deleted, head.expires_at))
+            self.rows.new_heads.append((*new, now, now, deleted, head.expires_at, head.step))
         return head
 
     def _add_write(self, write: CommandWrite, head: Head, counters: Counters, base: int) -> None:
@@ -81,6 +81,7 @@ class Plan:
             counters[_SEQ] += 1
             self._add_record(_NOTHING, base | counters[_SEQ], head.instance_id, None, receipt)
         head.expires_at = write.expires_at
+        head.step = write.step
         if write.snapshot is not None:
             self._add_snapshot(write.snapshot, head)
 

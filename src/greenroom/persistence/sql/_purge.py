@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, delete, func, null, select, update
 
@@ -36,7 +36,9 @@ PAGES_LOOKED_AT = 10
 """Pages of records that one call looks through for something to remove."""
 
 _RECEIPT = RecordKind.RECEIPT.value
-_STATE = RecordKind.STATE.value
+_WHOLE = (RecordKind.STATE.value, RecordKind.TRANSITION.value)
+"""Records that hold all there is to know, so that those before them can go."""
+_REPLACEABLE = (*_WHOLE, RecordKind.PROGRESS.value)
 
 
 class Purges:
@@ -45,7 +47,7 @@ class Purges:
     def __init__(self, engine: Engine, ownership: SqlOwnership) -> None:
         self._engine = engine
         self._ownership = ownership
-        self._looked_at: dict[int, int] = {}
+        self._looked_at: dict[tuple[str | None, int], int] = {}
 
     def purge_deleted(
         self, before: int, *, slices: Sequence[int], limit: int = 100
@@ -91,24 +93,35 @@ class Purges:
                 )
         return len(rows)
 
-    def purge_states(self, before: int, *, slices: Sequence[int], limit: int = 1000) -> int:
-        """Remove states that were replaced before a time; returns how many.
+    def purge_states(
+        self,
+        before: int,
+        *,
+        slices: Sequence[int],
+        component: str | None = None,
+        others_than: Sequence[str] = (),
+        limit: int = 1000,
+    ) -> int:
+        """Remove states and transitions that were replaced before a time; returns how many.
 
         Goes through the records once, in the order they were written, and removes what came
         before each state. Looking for replaced states instead would look at every instance's
         only state again and again.
         """
         removed = 0
-        looked_at: dict[int, int] = {}
+        looked_at: dict[tuple[str | None, int], int] = {}
+        chosen: Any = instance.c.component.not_in(others_than)
+        if component is not None:
+            chosen = instance.c.component == component
         with self._fenced(slices) as (connection, owned):
             for slice_ in owned:
-                after = self._looked_at.get(slice_, 0)
+                after = self._looked_at.get((component, slice_), 0)
                 for _ in range(PAGES_LOOKED_AT):
                     page = _next_page(connection, slice_, after, before, limit)
                     if page is None or removed >= limit:
                         break
-                    removed += _remove_replaced(connection, *page, before)
-                    after = looked_at[slice_] = page[1]
+                    removed += _remove_replaced(connection, *page, before, chosen)
+                    after = looked_at[component, slice_] = page[1]
         self._looked_at.update(looked_at)
         return removed
 
@@ -151,7 +164,7 @@ def _purge_instances(connection: Connection, instance_ids: list[int]) -> None:
     connection.execute(
         update(instance)
         .where(instance.c.instance_id.in_(instance_ids))
-        .values(generation=instance.c.generation + 1, deleted_at=None, expires_at=None)
+        .values(generation=instance.c.generation + 1, deleted_at=None, expires_at=None, step=None)
     )
 
 
@@ -175,11 +188,17 @@ def _next_page(
     return None if end == start else (start, end)
 
 
-def _remove_replaced(connection: Connection, start: int, end: int, before: int) -> int:
-    """Remove what came before the states of a range."""
+def _remove_replaced(connection: Connection, start: int, end: int, before: int, chosen: Any) -> int:
+    """Remove what came before the states of a range, of the components that are chosen."""
     newest = (
         select(journal.c.instance_id, func.max(journal.c.sequence_number).label("number"))
-        .where(journal.c.record_id > start, journal.c.record_id <= end, journal.c.kind == _STATE)
+        .join(instance, instance.c.instance_id == journal.c.instance_id)
+        .where(
+            journal.c.record_id > start,
+            journal.c.record_id <= end,
+            journal.c.kind.in_(_WHOLE),
+            chosen,
+        )
         .group_by(journal.c.instance_id)
         .subquery()
     )
@@ -188,7 +207,7 @@ def _remove_replaced(connection: Connection, start: int, end: int, before: int) 
         .join(newest, newest.c.instance_id == journal.c.instance_id)
         .where(
             journal.c.sequence_number < newest.c.number,
-            journal.c.kind == _STATE,
+            journal.c.kind.in_(_REPLACEABLE),
             journal.c.written_at < before,
             journal.c.idempotency_key.is_(None),
         )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, bindparam, func, select
+from sqlalchemy import Engine, bindparam, func, select, tuple_
 
 from greenroom.ids import EntityRef
 from greenroom.persistence.records import (
+    DueInstance,
     Encoded,
     Head,
     InstanceSummary,
     Receipt,
     RecordKind,
+    StepCount,
     StoredInstance,
     StoredRecord,
 )
@@ -49,6 +51,7 @@ _HEAD = select(
     instance.c.sequence_number,
     instance.c.deleted_at,
     instance.c.expires_at,
+    instance.c.step,
 ).where(*_this_instance)
 _HEAD_AND_SNAPSHOT = _HEAD.add_columns(
     snapshot.c.sequence_number, snapshot.c.type_name, snapshot.c.type_version, snapshot.c.payload
@@ -66,6 +69,15 @@ _RECORDS = (
 _RECORDS_IN_ORDER = _RECORDS.order_by(journal.c.sequence_number)
 _PAGE_OF_RECORDS = _RECORDS_IN_ORDER.limit(bindparam("limit"))
 _LATEST_RECORD = _RECORDS.order_by(journal.c.sequence_number.desc()).limit(1)
+_LATEST_TRANSITION = (
+    select(journal.c.sequence_number)
+    .where(
+        journal.c.instance_id == bindparam("instance_id"),
+        journal.c.kind == RecordKind.TRANSITION.value,
+    )
+    .order_by(journal.c.sequence_number.desc())
+    .limit(1)
+)
 _FEED = (
     select(*_record_columns, instance.c.component, instance.c.instance)
     .join_from(journal, instance, instance.c.instance_id == journal.c.instance_id)
@@ -105,14 +117,17 @@ class Reads:
             row = connection.execute(_HEAD_AND_SNAPSHOT, _named(ref)).first()
             if row is None:
                 return StoredInstance(Head(0))
-            stored = StoredInstance(Head(*row[:5]))
-            if row[5] is not None and not latest_only:
-                stored.snapshot_sequence_number = row[5]
-                stored.snapshot = Encoded(row[6], row[7], row[8].encode())
-            rows = connection.execute(
-                _LATEST_RECORD if latest_only else _RECORDS_IN_ORDER,
-                {"instance_id": row[0], "after": stored.snapshot_sequence_number},
-            )
+            stored = StoredInstance(Head(*row[:6]))
+            if row[6] is not None and not latest_only:
+                stored.snapshot_sequence_number = row[6]
+                stored.snapshot = Encoded(row[7], row[8], row[9].encode())
+            asked = {"instance_id": row[0], "after": stored.snapshot_sequence_number}
+            found = connection.execute(_LATEST_RECORD if latest_only else _RECORDS_IN_ORDER, asked)
+            rows = found.all()
+            if latest_only and rows and rows[0].kind == RecordKind.PROGRESS.value:
+                # It rests on the transition before it, and on what came in between.
+                base = connection.execute(_LATEST_TRANSITION, asked).scalar() or 1
+                rows = connection.execute(_RECORDS_IN_ORDER, {**asked, "after": base - 1}).all()
             stored.records = [_record(ref, row) for row in rows]
             return stored
 
@@ -159,6 +174,7 @@ class Reads:
                     row.updated_at,
                     row.deleted_at,
                     row.expires_at,
+                    row.step,
                 )
                 for row in rows
             ]
@@ -177,20 +193,66 @@ class Reads:
             found = {(row[0], row[1]) for query in queries for row in connection.execute(query)}
         return sorted(found)
 
-    def due(self, now: int, *, slices: Sequence[int], limit: int = 1000) -> list[EntityRef]:
-        """Instances whose expiry has passed and that are not deleted."""
+    def due(
+        self,
+        before: int,
+        *,
+        slices: Sequence[int],
+        after: DueInstance | None = None,
+        limit: int = 1000,
+    ) -> list[DueInstance]:
+        """Instances that are due before a time, or at it, the earliest first."""
+        order = (instance.c.expires_at, instance.c.component, instance.c.instance)
         query = (
-            select(instance.c.component, instance.c.instance)
+            select(instance.c.component, instance.c.instance, instance.c.expires_at)
             .where(
-                instance.c.expires_at <= now,
+                instance.c.expires_at <= before,
                 instance.c.deleted_at.is_(None),
                 in_slices(instance.c.instance_id, slices),
             )
-            .order_by(instance.c.expires_at)
+            .order_by(*order)
+            .limit(limit)
+        )
+        if after is not None:
+            place = (after.at, after.ref.component, after.ref.instance)
+            query = query.where(tuple_(*order) > place)
+        with translated(self._engine), self._reading.connect() as connection:
+            rows = connection.execute(query)
+            return [DueInstance(EntityRef(row[0], row[1]), row[2]) for row in rows]
+
+    def unfinished(
+        self, *, slices: Sequence[int], after: int = 0, limit: int = 1000
+    ) -> list[tuple[int, EntityRef]]:
+        """Workflows in the middle of a step, in the order of their numbers."""
+        query = (
+            select(instance.c.instance_id, instance.c.component, instance.c.instance)
+            .where(
+                instance.c.step.is_not(None),
+                instance.c.deleted_at.is_(None),
+                instance.c.instance_id > after,
+                in_slices(instance.c.instance_id, slices),
+            )
+            .order_by(instance.c.instance_id)
             .limit(limit)
         )
         with translated(self._engine), self._reading.connect() as connection:
-            return [EntityRef(row[0], row[1]) for row in connection.execute(query)]
+            rows = connection.execute(query)
+            return [(row[0], EntityRef(row[1], row[2])) for row in rows]
+
+    def steps(self, component: str) -> list[StepCount]:
+        """The steps that instances of a workflow are in the middle of."""
+        query = (
+            select(instance.c.step, func.count(), func.min(instance.c.instance))
+            .where(
+                instance.c.step.is_not(None),
+                instance.c.deleted_at.is_(None),
+                instance.c.component == component,
+            )
+            .group_by(instance.c.step)
+            .order_by(instance.c.step)
+        )
+        with translated(self._engine), self._reading.connect() as connection:
+            return [StepCount(*row) for row in connection.execute(query)]
 
 
 def receipt_of(connection: Any, row: Any) -> Receipt:

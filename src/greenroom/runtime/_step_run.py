@@ -1,0 +1,114 @@
+"""One attempt of one step: its context, the thread or task it runs on, its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from greenroom.components import Cancellation
+from greenroom.runtime._calls import call_chain, call_origin
+from greenroom.runtime._control import Control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from greenroom.ids import EntityRef
+    from greenroom.runtime._calls import CallOrigin
+    from greenroom.runtime._step_threads import Work
+    from greenroom.runtime._workflow_actor import WorkflowActor
+    from greenroom.runtime._workflow_host import StepEngine
+
+
+class StepRun:
+    """An attempt under way. The actor forgets it to throw its result away."""
+
+    __slots__ = (
+        "_task",
+        "_work",
+        "actor",
+        "attempt",
+        "branch",
+        "cancellation",
+        "name",
+        "origin",
+        "started_at",
+        "times_out_at",
+    )
+
+    def __init__(
+        self,
+        actor: WorkflowActor,
+        branch: int | None,
+        name: str,
+        *,
+        attempt: int,
+        started_at: int,
+        times_out_at: int | None,
+        origin: CallOrigin,
+    ) -> None:
+        self.actor = actor
+        self.branch = branch
+        self.name = name
+        self.attempt = attempt
+        self.started_at = started_at
+        self.times_out_at = times_out_at
+        self.origin = origin
+        self.cancellation = Cancellation()
+        self._work: Work | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, engine: StepEngine, function: Callable[[], Any], *, is_async: bool) -> None:
+        """Run the step: on a thread, or on the runtime's loop."""
+        if is_async:
+            self.start_coroutine(engine, function)
+        else:
+            self._work = engine.threads.submit(lambda: self._run(function))
+
+    def start_coroutine(
+        self, engine: StepEngine, function: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> None:
+        """Run something on the runtime's loop."""
+        engine.loop.call_soon_threadsafe(self._begin, function)
+
+    def cancel(self, engine: StepEngine) -> None:
+        """Nobody waits for this any more."""
+        self.cancellation.cancel()
+        if self._work is not None:
+            self._work.give_up()
+        engine.loop.call_soon_threadsafe(self._cancel_task)
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        self._enter()
+        result, error = None, None
+        try:
+            result = function()
+        # A SystemExit in a step is a failure of the step.
+        except BaseException as problem:
+            error = problem
+        self._report(result, error)
+
+    def _begin(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        if not self.cancellation.is_set():
+            self._task = asyncio.get_running_loop().create_task(self._await(function))
+
+    async def _await(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._enter()
+        result, error = None, None
+        try:
+            result = await function()
+        except BaseException as problem:
+            error = problem
+        self._report(result, error)
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _enter(self) -> None:
+        ref: EntityRef = self.actor.ref
+        call_chain.set((*call_chain.get(), ref))
+        call_origin.set(self.origin)
+
+    def _report(self, result: Any, error: BaseException | None) -> None:
+        actor = self.actor
+        actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))

@@ -1,0 +1,891 @@
+"""One live instance of a workflow: a step machine that stores where it goes before it goes there.
+
+A transition is stored in one record: the new state, the next step with its input. Only when it
+is durable does the step run; when the step is over, its own transition is stored. After a crash
+the instance is read, and the step it was in the middle of runs again. Late results, of steps
+that timed out or whose workflow was suspended meanwhile, find that nobody knows them any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from greenroom.clock import to_datetime
+from greenroom.components import (
+    OUTCOME,
+    RESUME,
+    STATUS,
+    SUSPEND,
+    TERMINATE,
+    UNCHANGED,
+    ChildOutcome,
+    Compensate,
+    Delete,
+    Fail,
+    MethodCall,
+    StepContext,
+    StepResult,
+    StepTransition,
+    ToStep,
+    Transition,
+    TransitionEffect,
+    WorkflowSession,
+    WorkflowStatus,
+)
+from greenroom.components.session import PHASE_STEP
+from greenroom.errors import (
+    ConcurrentWriteError,
+    EntityDeletedError,
+    EntityUnavailableError,
+    GreenroomError,
+    PayloadTooLargeError,
+    StepTimeoutError,
+    TransitionNotAllowedError,
+    WorkflowSuspendedError,
+)
+from greenroom.persistence import NewRecord, RecordKind
+from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
+from greenroom.runtime._children import run_child, tell_children
+from greenroom.runtime._control import Control, Expire, WhenWritten
+from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
+from greenroom.runtime._failures import Failures
+from greenroom.runtime._metadata import origin_of
+from greenroom.runtime._position import (
+    Position,
+    Progress,
+    StoredCall,
+    StoredCommand,
+    StoredValue,
+    apply_progress,
+    decode_input,
+    encode_progress,
+    encode_transition,
+    failure,
+    result_of,
+)
+from greenroom.runtime._settling import NOTHING
+from greenroom.runtime._step_run import StepRun
+from greenroom.runtime._transitions import Planner
+from greenroom.runtime._writer import deliver
+
+if TYPE_CHECKING:
+    from greenroom.components import Retry
+    from greenroom.ids import EntityRef
+    from greenroom.runtime._alarms import Alarm
+    from greenroom.runtime._workflow_host import WorkflowHost
+    from greenroom.runtime._workflow_plans import StepPlan
+    from greenroom.runtime._writer import Life, PendingWrite
+
+_log = logging.getLogger("greenroom.workflows")
+
+CHILDREN_RUN = -1
+"""Stands for a branch while children are told that nobody waits for them."""
+CHECKPOINT_EVERY = 100
+"""After so many attempts the whole position is stored again, so that recovery reads no more."""
+
+
+class WorkflowActor(EntityActor):
+    """Carries out what the commands and steps of a workflow ask for."""
+
+    host: WorkflowHost
+
+    def __init__(self, host: WorkflowHost, ref: EntityRef) -> None:
+        super().__init__(host, ref)
+        self.position = Position()
+        self.progress = Progress()
+        self._runs: dict[int | None, StepRun] = {}
+        self._waiting: list[CallRequest] = []
+        self._watchers: list[CallRequest] = []
+        self._alarm: Alarm | None = None
+        self._due_at: int | None = None
+
+    # -- commands --------------------------------------------------------------------------
+
+    def on_recovered(self, loaded: Any) -> None:
+        """Go on where the instance stood."""
+        self.position, self.progress = loaded.position, loaded.progress
+        self._set_alarm()
+        self._go_on()
+
+    def _handle_ready(self, message: Any) -> None:
+        if self._due_at is not None and self.host.clock.now_ms() >= self._due_at:
+            self._do_what_is_due()
+        if type(message) is not CallRequest or self.phase is not READY:
+            return
+        call = message
+        if call.handler.name.startswith("$"):
+            self._operate(call)
+        elif self._runs and not call.handler.read_only:
+            # Commands wait for the end of the step, however it ends.
+            self._waiting.append(call)
+        else:
+            self._renew()
+            self._run(call)
+
+    def _renew(self) -> None:
+        """Every command and every step sees an object of its own."""
+        old = self.session
+        session = self.session = self._new_session()
+        session.state, session.deleted, session.contexts = old.state, old.deleted, self
+        self.entity = self.host.new_object(session)
+
+    def _new_session(self) -> WorkflowSession[Any]:
+        return WorkflowSession(self.ref.instance)
+
+    def _write(self, call: CallRequest, effect: Any) -> None:
+        if type(effect) is not TransitionEffect:
+            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            return
+        refusal = self._refusal(effect.transition)
+        if refusal is not None:
+            self._decline(call, refusal)
+            return
+        try:
+            answer = Answer(
+                call.handler, effect.reply, self.sequence_number + 1, metadata=effect.metadata
+            )
+            cause = {"by": "command", "name": call.handler.name}
+            self._transit(call, effect.transition, cause, answer, then_run=effect.then_run)
+        except PayloadTooLargeError as error:
+            self._answer(call, error)
+        except Exception as error:
+            self._crash(call, error)
+
+    def _refusal(self, transition: Transition) -> GreenroomError | None:
+        position = self.position
+        if self.session.deleted:
+            return EntityDeletedError(self.ref)
+        if position.over and type(transition.next) is not Delete:
+            return TransitionNotAllowedError(
+                self.ref, status=position.status, reason=position.reason
+            )
+        if position.suspended and not position.over:
+            return WorkflowSuspendedError(self.ref, reason=position.suspended_because)
+        return None
+
+    # -- transitions -----------------------------------------------------------------------
+
+    def _transit(
+        self,
+        call: CallRequest,
+        transition: Transition,
+        cause: dict[str, Any],
+        answer: Answer,
+        *,
+        then_run: tuple[Any, ...] = (),
+    ) -> None:
+        """Store a transition, and go on when it is durable.
+
+        Raises whatever shows that it can't be: nothing has changed then.
+        """
+        position = Planner(self.host, self.ref, self.position, self.progress).plan(
+            transition,
+            number=self.sequence_number + 1,
+            now=self.host.clock.now_ms(),
+            call=call,
+            pending_children=self._pending_children(),
+        )
+        state = self.session.state if transition.state is UNCHANGED else transition.state
+        self._store(
+            call,
+            position,
+            state,
+            cause,
+            answer,
+            delete=type(transition.next) is Delete,
+            then_run=then_run,
+        )
+
+    def _store(
+        self,
+        call: CallRequest,
+        position: Position,
+        state: Any,
+        cause: dict[str, Any],
+        answer: Answer,
+        *,
+        delete: bool = False,
+        then_run: tuple[Any, ...] = (),
+    ) -> None:
+        same_run = position.number == self.position.number
+        progress = self.progress if same_run else None
+        if position.reason is not None:
+            cause["reason"] = position.reason
+        cause["status"] = "deleted" if delete else position.status
+        cause["steps"] = position.steps
+        metadata = encode_transition(origin_of(call), position, cause, progress=progress)
+        if delete:
+            record = NewRecord(RecordKind.DELETION, None, metadata)
+        else:
+            value = None
+            if state is not None or self.host.state_may_be_none:
+                value = self.host.encode_state(self.ref, state)
+            record = NewRecord(RecordKind.TRANSITION, value, metadata)
+        # From here on nothing fails.
+        if not same_run:
+            self._stop_runs()
+        self.sequence_number += 1
+        self.position = position
+        self.progress = progress or Progress()
+        self.session.state = state
+        if delete:
+            self.session.deleted = True
+            self.session.state = self.entity.empty_state()
+        self._set_alarm()
+        self._submit(
+            call,
+            [record],
+            answer,
+            snapshot=None,
+            expires_at=self.expires_at,
+            then_run=then_run,
+        )
+        self._when_durable()
+        if position.over or delete:
+            self._tell_watchers()
+
+    def _own_call(self) -> tuple[CallRequest, Answer]:
+        """What stands for a call where nobody called."""
+        position = self.position
+        call = CallRequest(
+            self.ref,
+            NO_HANDLER,
+            (),
+            correlation_id=position.correlation,
+            traceparent=position.traceparent,
+            principal=position.principal,
+        )
+        return call, Answer(NO_HANDLER, None, self.sequence_number + 1)
+
+    def _record_progress(self, change: dict[str, Any], cause: dict[str, Any]) -> None:
+        """Store something on the way to the next transition."""
+        self.position = apply_progress(self.position, self.progress, change)
+        call, answer = self._own_call()
+        cause["status"] = "retrying" if change.get("retry_at") else self.position.status
+        cause["steps"] = self.position.steps
+        self._set_alarm()
+        metadata = encode_progress(origin_of(call), change, cause)
+        self.sequence_number += 1
+        self._submit(
+            call,
+            [NewRecord(RecordKind.PROGRESS, None, metadata)],
+            answer,
+            snapshot=None,
+            expires_at=self.expires_at,
+        )
+        self._when_durable()
+
+    def _when_durable(self) -> None:
+        write, life = self._last, self._life
+        assert write is not None
+        tell = partial(self.actor_inbox.put_control, Control(partial(self._durable, write, life)))
+        write.hold(WhenWritten(tell), NOTHING)  # type: ignore[arg-type]
+
+    def _durable(self, write: PendingWrite, life: Life) -> None:
+        """A write has gone in, or has not; then the failure is settled elsewhere."""
+        if self._life is not life or write.error is not None or self.phase is not READY:
+            return
+        self._failures = None
+        last = self._last
+        if last is not None and last is not write and not last.done:
+            # What came after has its own turn, and the last word.
+            return
+        if self._waiting and not self._runs:
+            waiting, self._waiting = self._waiting, []
+            # Between two steps the commands that have waited come first.
+            self.actor_inbox.put_first([*waiting, Control(self._go_on)])
+        else:
+            self._go_on()
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def marker(self) -> str | None:
+        """The steps under way, as the head of the instance has them."""
+        return None if self.session is not None and self.session.deleted else self.position.marker
+
+    def _go_on(self) -> None:
+        """Run what should run and does not run yet."""
+        position = self.position
+        last = self._last
+        if self.phase is not READY or not _is_durable(last):
+            return
+        if position.children:
+            self._tell_children()
+        if position.over or position.suspended or self.host.engine.stopping:
+            return
+        if position.step is not None:
+            self._start_if_due(None, position.step, self.progress.retry_at)
+        elif position.fan_out is not None:
+            self._start_branches()
+            self._join_if_complete()
+
+    def _start_branches(self) -> None:
+        fan_out = self.position.fan_out
+        assert fan_out is not None
+        limit = fan_out.max_concurrency or len(fan_out.branches)
+        for number, branch in enumerate(fan_out.branches):
+            if len(self._runs) >= limit:
+                return
+            so_far = self.progress.branches.get(number)
+            if so_far is not None and so_far.result is not None:
+                continue
+            retry_at = None if so_far is None else so_far.retry_at
+            if branch.step is not None:
+                self._start_if_due(number, branch.step, retry_at)
+            elif number not in self._runs:
+                self._start_child(number, branch.child)
+
+    def _start_if_due(self, branch: int | None, stored: StoredCall, retry_at: int | None) -> None:
+        now = self.host.clock.now_ms()
+        if branch in self._runs or (retry_at is not None and retry_at > now):
+            return
+        plan = self.host.plan.step(stored.step)
+        if plan is None:
+            known = ", ".join(self.host.plan.steps)
+            error = LookupError(
+                f"the code has no step {stored.step!r} (it has: {known}); name its successor in "
+                "WorkflowSettings(renamed_steps=...)"
+            )
+            self._failed(branch, stored.step, error, now, self.host.plan.settings.recovery)
+            return
+        try:
+            self._start(branch, stored, plan, now)
+        except Exception as error:
+            self._failed(branch, stored.step, error, now, plan.recovery)
+
+    def _start(self, branch: int | None, stored: StoredCall, plan: StepPlan, now: int) -> None:
+        one = self.progress.of(branch)
+        definition = plan.definition
+        key = self._run_key(branch)
+        run = StepRun(
+            self,
+            branch,
+            definition.name,
+            attempt=one.failures + 1,
+            started_at=now,
+            times_out_at=now + plan.timeout_ms,
+            origin=self._origin(key),
+        )
+        session = self._new_session()
+        session.state = self._state_for_step()
+        session.phase = PHASE_STEP
+        session.step = StepContext(
+            workflow_id=self.ref.instance,
+            step=definition.name,
+            attempt=run.attempt,
+            idempotency_key=key,
+            cancellation=run.cancellation,
+            started_at=to_datetime(now),
+            deadline=to_datetime(now + plan.timeout_ms),
+            last_error=one.error,
+        )
+        given = decode_input(self.host.step_codec, definition, stored)
+        entity = self.host.new_object(session)
+        self._runs[branch] = run
+        self._set_alarm()
+        run.start(
+            self.host.engine,
+            partial(definition.function, entity, **given),
+            is_async=definition.is_async,
+        )
+
+    def _state_for_step(self) -> Any:
+        """The state for code that runs beside this actor: a copy, if it could be changed."""
+        state = self.session.state
+        if self.host.state_shareable or state is None:
+            return state
+        return self.host.codec.decode(self.host.encode_state(self.ref, state))
+
+    def _run_key(self, branch: int | None) -> str:
+        place = "" if branch is None else f".{branch}"
+        return f"{self.ref.component}/{self.ref.instance}@{self.position.number}{place}"
+
+    def _origin(self, key: str) -> CallOrigin:
+        position = self.position
+        return CallOrigin(
+            key,
+            keep_until=self.host.clock.now_ms() + self.host.keep_step_keys_ms,
+            correlation_id=position.correlation,
+            causation=key[:255],
+            traceparent=position.traceparent,
+            principal=position.principal,
+        )
+
+    def step_over(self, run: StepRun, result: Any, error: BaseException | None) -> None:
+        """An attempt has ended; told on a slice of this actor."""
+        if self._runs.get(run.branch) is not run:
+            _log.debug("%s: a late result of step %s is thrown away", self.ref, run.name)
+            return
+        del self._runs[run.branch]
+        if error is not None and self.host.engine.stopping:
+            # It may only have failed because the service stops; it runs again after the start.
+            return
+        if error is None:
+            try:
+                self._take_result(run, result)
+            except Exception as problem:
+                error = problem
+        if error is not None:
+            self._attempt_failed(run, error)
+        if not self._runs and self._last is None and self._waiting:
+            self._release_waiting()
+
+    def _release_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self.actor_inbox.put_first(waiting)
+
+    def _take_result(self, run: StepRun, result: Any) -> None:
+        if run.branch == CHILDREN_RUN:
+            cause = {"by": "children", "name": ""}
+            self._record_progress({"children_told": True}, cause)
+            return
+        if run.branch is not None:
+            self._take_branch_result(run, result)
+            return
+        if type(result) is not StepTransition:
+            raise TypeError(
+                f"step {run.name} returned {result!r:.100}; return what comes next, as "
+                "self.step_effects.transition_to(...) or .end()"
+            )
+        call, answer = self._own_call()
+        self._transit(call, result.transition, self._cause("step", run), answer)
+
+    def _take_branch_result(self, run: StepRun, result: Any) -> None:
+        assert run.branch is not None
+        if type(result) is ChildOutcome:
+            value = self.host.encode_outcome(result)
+        elif type(result) is StepResult:
+            plan = self.host.plan.step(run.name)
+            assert plan is not None
+            info = plan.definition.result
+            assert info is not None
+            value = StoredValue.of(self.host.step_codec.encode(result.value, name=info.name))
+        else:
+            raise TypeError(
+                f"branch {run.name} returned {result!r:.100}; return its result, as "
+                "self.step_effects.result(...)"
+            )
+        self._record_progress(result_of(run.branch, value), self._cause("branch", run))
+
+    def _join_if_complete(self) -> None:
+        fan_out = self.position.fan_out
+        if fan_out is None:
+            return
+        done = self.progress.branches
+        if any(
+            number not in done or done[number].result is None
+            for number in range(len(fan_out.branches))
+        ):
+            return
+        planner = Planner(self.host, self.ref, self.position, self.progress)
+        call, answer = self._own_call()
+        cause: dict[str, Any] = {"by": "join", "name": fan_out.then}
+        try:
+            position = planner.join(self.sequence_number + 1)
+        except Exception as error:
+            _log.exception("%s: the results can't be given to step %s", self.ref, fan_out.then)
+            reason = f"the results can't be given to step {fan_out.then}: {said(error)}"[:1000]
+            self._suspend(call, answer, reason, cause)
+            return
+        self._store(call, position, self.session.state, cause, answer)
+
+    def _cause(self, by: str, run: StepRun, error: BaseException | None = None) -> dict[str, Any]:
+        cause: dict[str, Any] = {
+            "by": by,
+            "name": run.name,
+            "attempt": run.attempt,
+            "started": run.started_at,
+            "took": self.host.clock.now_ms() - run.started_at,
+        }
+        if run.branch is not None:
+            cause["branch"] = run.branch
+        if error is not None:
+            cause["error"] = said(error)
+        return cause
+
+    # -- failing ---------------------------------------------------------------------------
+
+    def _attempt_failed(self, run: StepRun, error: BaseException) -> None:
+        plan = self.host.plan.step(run.name)
+        policy = self.host.plan.settings.recovery if plan is None else plan.recovery
+        self._failed(run.branch, run.name, error, run.started_at, policy)
+
+    def _failed(
+        self, branch: int | None, step: str, error: BaseException, started_at: int, policy: Retry
+    ) -> None:
+        one = self.progress.of(branch)
+        failures = one.failures + 1
+        policy = policy.for_error(error)
+        _log.error("%s: attempt %d of step %s failed", self.ref, failures, step, exc_info=error)
+        now = self.host.clock.now_ms()
+        cause: dict[str, Any] = {
+            "by": "attempt",
+            "name": step,
+            "attempt": failures,
+            "started": started_at,
+            "took": now - started_at,
+            "error": said(error),
+        }
+        if branch is not None:
+            cause["branch"] = branch
+        if policy.gives_up(error, failures):
+            self._give_up(step, failures, policy, error, cause)
+            return
+        pause = policy.backoff.pause(failures, random.random())  # noqa: S311 - not a secret
+        change = failure(branch, failures, said(error), now + int(pause * 1000))
+        if failures % CHECKPOINT_EVERY == 0:
+            apply_progress(self.position, self.progress, change)
+            call, answer = self._own_call()
+            self._store(call, self.position, self.session.state, cause, answer)
+        else:
+            self._record_progress(change, cause)
+
+    def _give_up(
+        self,
+        step: str,
+        failures: int,
+        policy: Retry,
+        error: BaseException,
+        cause: dict[str, Any],
+    ) -> None:
+        target = policy.failover_to
+        call, answer = self._own_call()
+        if target is None:
+            reason = f"step {step} failed {failures} time(s): {said(error)}"[:1000]
+            self._suspend(call, answer, reason, cause)
+            return
+        go = ToStep(target) if isinstance(target, MethodCall) else target
+        if isinstance(go, Compensate) and go.reason is None:
+            go = Compensate(f"step {step} failed: {said(error)}"[:1000], go.then)
+        try:
+            self._transit(call, Transition(go), cause, answer)
+        except Exception as problem:
+            reason = f"step {step} failed, and so did its failover: {said(problem)}"[:1000]
+            _log.exception("%s: the failover of step %s can't be gone to", self.ref, step)
+            self._suspend(call, answer, reason, cause)
+
+    # -- what is due -----------------------------------------------------------------------
+
+    def _do_what_is_due(self) -> None:
+        now = self.host.clock.now_ms()
+        position = self.position
+        self._due_at = None
+        for run in list(self._runs.values()):
+            if run.times_out_at is not None and now >= run.times_out_at:
+                self._time_out(run)
+        if position.delete_at is not None and now >= position.delete_at:
+            call, answer = self._own_call()
+            self._transit(call, Transition(Delete()), {"by": "expiry", "name": ""}, answer)
+        elif not position.over and position.deadline is not None and now >= position.deadline:
+            self._run_out_of_time()
+        elif position.pause is not None and not position.suspended:
+            self._end_pause_if_due(now)
+        else:
+            self._go_on()
+        self._set_alarm()
+
+    def _time_out(self, run: StepRun) -> None:
+        del self._runs[run.branch]
+        run.cancel(self.host.engine)
+        seconds = ((run.times_out_at or 0) - run.started_at) / 1000
+        self._attempt_failed(run, StepTimeoutError(run.name, seconds=seconds))
+
+    def _run_out_of_time(self) -> None:
+        position = self.position
+        settings = self.host.plan.settings
+        if position.timed_out or (position.suspended and settings.on_timeout is not None):
+            # The last step runs, or will when the workflow is resumed.
+            return
+        call, answer = self._own_call()
+        cause = {"by": "timeout", "name": ""}
+        reason = f"it took longer than {settings.timeout}"
+        go: Any = Fail(reason)
+        if settings.on_timeout is not None:
+            go = ToStep(settings.on_timeout)
+            self.position = replace(position, timed_out=True)
+        self._stop_runs()
+        self._transit(call, Transition(go), cause, answer)
+
+    def _end_pause_if_due(self, now: int) -> None:
+        pause = self.position.pause
+        if pause is None or pause.until is None or now < pause.until:
+            return
+        if self.progress.pause_ran_out or pause.on_timeout is None:
+            return
+        handler = self.host.definition.handler_named(pause.on_timeout.handler)
+        values = handler.decode_arguments(pause.on_timeout.arguments.encode())
+        number = self.position.number
+        call = CallRequest(
+            self.ref,
+            handler,
+            values,
+            correlation_id=self.position.correlation,
+            traceparent=self.position.traceparent,
+            principal=self.position.principal,
+            causation=self._run_key(None)[:255],
+        )
+        self._renew()
+        self._run(call)
+        if self.phase is READY and self.position.number == number:
+            # It has looked, and the pause goes on.
+            cause = {"by": "pause-timeout", "name": handler.name}
+            self._record_progress({"pause_ran_out": True}, cause)
+
+    def _set_alarm(self) -> None:
+        """Note when there is something to do next, in memory and for the next write."""
+        due = self.expires_at = self._stored_due_time()
+        for run in self._runs.values():
+            if run.times_out_at is not None and (due is None or run.times_out_at < due):
+                due = run.times_out_at
+        if self._alarm is not None:
+            if self._alarm.at == due:
+                self._due_at = due
+                return
+            self._alarm.call_off()
+            self._alarm = None
+        self._due_at = due
+        if due is not None:
+            engine = self.host.engine
+            self._alarm = engine.alarms.set(due, partial(engine.wake, self.ref))
+
+    def _stored_due_time(self) -> int | None:
+        """When the instance has to be woken, if it is not in memory then."""
+        position, progress = self.position, self.progress
+        if position.over:
+            return position.delete_at
+        times: list[int | None] = []
+        waits = position.suspended and self.host.plan.settings.on_timeout is not None
+        if not position.timed_out and not waits:
+            times.append(position.deadline)
+        if not position.suspended:
+            if position.pause is not None and not progress.pause_ran_out:
+                times.append(position.pause.until)
+            times.append(None if None in self._runs else progress.retry_at)
+            times += [
+                one.retry_at
+                for number, one in progress.branches.items()
+                if number not in self._runs and one.result is None
+            ]
+        return min((one for one in times if one is not None), default=None)
+
+    # -- from outside ----------------------------------------------------------------------
+
+    def _operate(self, call: CallRequest) -> None:
+        name = call.handler.name
+        if name == STATUS:
+            self._answer(call, Answer(call.handler, self.status(), self.sequence_number))
+        elif name == OUTCOME:
+            self._watchers = [one for one in self._watchers if not one.expired()]
+            self._watchers.append(call)
+            if self.position.over or self.session.deleted:
+                self._tell_watchers()
+        else:
+            self._steer(call, name)
+
+    def _steer(self, call: CallRequest, name: str) -> None:
+        position = self.position
+        answer = Answer(call.handler, None, self.sequence_number + 1)
+        reason = call.values[0] if call.values else None
+        if position.over or self.session.deleted:
+            self._nothing_to_do(call, name)
+        elif name == TERMINATE:
+            self._terminate(call, answer, reason)
+        elif name == SUSPEND and not position.suspended and position.status != "not-started":
+            self._suspend(call, answer, reason, {"by": "suspend", "name": ""})
+        elif name == RESUME and position.suspended:
+            self._resume(call, answer)
+        else:
+            self._nothing_to_do(call, name)
+
+    def _nothing_to_do(self, call: CallRequest, name: str) -> None:
+        _log.debug("%s: nothing to do for %s", self.ref, name)
+        self._answer(call, Answer(call.handler, None, self.sequence_number))
+
+    def _terminate(self, call: CallRequest, answer: Answer, reason: str | None) -> None:
+        _log.info("%s: workflow terminated, reason [%s]", self.ref, reason or "<none>")
+        position = replace(
+            Planner(self.host, self.ref, self.position, self.progress).over(
+                "terminated", reason, self.host.clock.now_ms(), self._pending_children()
+            ),
+            number=self.sequence_number + 1,
+        )
+        cause = {"by": "terminate", "name": ""}
+        self._store(call, position, self.session.state, cause, answer)
+
+    def _suspend(
+        self, call: CallRequest, answer: Answer, reason: str | None, cause: dict[str, Any]
+    ) -> None:
+        _log.info("%s: workflow suspended, reason [%s]", self.ref, reason or "<none>")
+        self._stop_runs()
+        position = replace(self.position, suspended=True, suspended_because=reason)
+        cause["suspended"] = reason or ""
+        self._store(call, position, self.session.state, cause, answer)
+        if self._waiting:
+            self._release_waiting()
+
+    def _resume(self, call: CallRequest, answer: Answer) -> None:
+        # Whoever resumes has mended something: the attempts count anew.
+        progress = self.progress
+        progress.failures, progress.retry_at = 0, None
+        for one in progress.branches.values():
+            one.failures, one.retry_at = 0, None
+        position = replace(self.position, suspended=False, suspended_because=None)
+        self._store(call, position, self.session.state, {"by": "resume", "name": ""}, answer)
+        if self._due_at is not None and self._due_at <= self.host.clock.now_ms():
+            self._do_what_is_due()
+
+    def status(self) -> WorkflowStatus:
+        """Where the instance stands."""
+        position, progress = self.position, self.progress
+        failures = progress.failures
+        error, retry_at = progress.error, progress.retry_at
+        for one in progress.branches.values():
+            failures, error = max(failures, one.failures), error or one.error
+            retry_at = retry_at or one.retry_at
+        status: Any = position.status
+        if self.session.deleted:
+            status = "deleted"
+        elif status == "running" and not self._runs and retry_at is not None:
+            status = "retrying"
+        suspended = position.suspended and not position.over
+        due = self._stored_due_time()
+        return WorkflowStatus(
+            status=status,
+            suspended=suspended,
+            reason=position.suspended_because if suspended else position.reason,
+            steps=position.steps,
+            attempt=failures + 1 if position.steps else 0,
+            last_error=error,
+            next_at=None if due is None else to_datetime(due),
+            deadline=None if position.deadline is None else to_datetime(position.deadline),
+        )
+
+    # -- children --------------------------------------------------------------------------
+
+    def _start_child(self, branch: int, command: StoredCommand | None) -> None:
+        assert command is not None
+        key = self._run_key(branch)
+        run = StepRun(
+            self,
+            branch,
+            f"{command.component}/{command.instance}",
+            attempt=self.progress.of(branch).failures + 1,
+            started_at=self.host.clock.now_ms(),
+            times_out_at=None,
+            origin=self._origin(key),
+        )
+        self._runs[branch] = run
+        engine = self.host.engine
+        run.start_coroutine(engine, partial(run_child, engine, command, run.origin, self.ref))
+
+    def _pending_children(self) -> tuple[tuple[str, str], ...]:
+        fan_out = self.position.fan_out
+        if fan_out is None:
+            return ()
+        done = self.progress.branches
+        return tuple(
+            (branch.child.component, branch.child.instance)
+            for number, branch in enumerate(fan_out.branches)
+            if branch.child is not None and (number not in done or done[number].result is None)
+        )
+
+    def _tell_children(self) -> None:
+        """Terminate the children of a workflow that is over; again until they all know."""
+        if CHILDREN_RUN in self._runs or self.host.engine.stopping:
+            return
+        run = StepRun(
+            self,
+            CHILDREN_RUN,
+            "children",
+            attempt=1,
+            started_at=self.host.clock.now_ms(),
+            times_out_at=None,
+            origin=self._origin(self._run_key(CHILDREN_RUN)),
+        )
+        self._runs[CHILDREN_RUN] = run
+        engine = self.host.engine
+        reason = f"its parent {self.ref} is {self.position.status}"
+        run.start_coroutine(engine, partial(tell_children, engine, self.position.children, reason))
+
+    def _tell_watchers(self) -> None:
+        watchers, self._watchers = self._watchers, []
+        status = "deleted" if self.session.deleted else self.position.status
+        outcome = ChildOutcome(self.ref.instance, status, self.position.reason)
+        for call in watchers:
+            self._answer(call, Answer(call.handler, outcome, self.sequence_number))
+
+    # -- leaving ---------------------------------------------------------------------------
+
+    def _stop_runs(self) -> None:
+        runs, self._runs = self._runs, {}
+        for run in runs.values():
+            run.cancel(self.host.engine)
+
+    def drop(self) -> None:
+        """Forget everything but the calls that wait; then recover by itself, and go on."""
+        self._forget()
+        super().drop()
+        if not self.actor_stopped.is_set():
+            self.actor_inbox.put_first([Expire(self.ref)])
+
+    def abandon(self) -> None:
+        """This process no longer owns the instance."""
+        self.actor_stopped.set()
+        super().abandon()
+
+    def _forget(self) -> None:
+        self._stop_runs()
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.actor_inbox.put_first(waiting)
+        watchers, self._watchers = self._watchers, []
+        for call in watchers:
+            deliver(call, EntityUnavailableError(f"{self.ref} is being recovered; ask again."))
+        if self._alarm is not None:
+            self._alarm.call_off()
+            self._alarm = None
+        self._due_at = None
+        self.position, self.progress = Position(), Progress()
+
+    def _settle_failed_writes(self) -> None:
+        error = None if self._last is None else self._last.error
+        if error is not None and not isinstance(error, ConcurrentWriteError):
+            # A store that takes nothing must not be asked in a circle.
+            self._failures = (self._failures or Failures()).one_more()
+        super()._settle_failed_writes()
+
+    def stop_if_idle(self) -> bool:
+        """Leave memory, unless a step runs, or something is to be done soon."""
+        if self._runs or self._waiting or any(not one.expired() for one in self._watchers):
+            return False
+        due = self._due_at
+        if due is not None and due - self.host.clock.now_ms() < self.host.horizon_ms:
+            return False
+        if not super().stop_if_idle():
+            return False
+        if self._alarm is not None:
+            self._alarm.call_off()
+            self._alarm = None
+        return True
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is queued, no step runs, and nothing is on its way to the disk."""
+        return not self._runs and super().is_quiet()
+
+
+def _is_durable(write: PendingWrite | None) -> bool:
+    return write is None or (write.done and write.error is None)
+
+
+def said(error: BaseException) -> str:
+    """What is stored of an error: text that every database takes, and not too much of it."""
+    ours = isinstance(error, GreenroomError)
+    text = str(error) if ours else f"{type(error).__name__}: {error}"
+    return "".join(
+        one if one == "\n" or (one.isprintable() and not "\ud800" <= one <= "\udfff") else "?"
+        for one in text[:1000]
+    )
