@@ -39,7 +39,7 @@ class CallOrigin:
         traceparent: str | None = None,
         principal: str | None = None,
     ) -> None:
-        self._run = run
+        self.run = run
         self.keep_until = keep_until
         self.correlation_id = correlation_id
         self.causation = causation
@@ -56,7 +56,7 @@ class CallOrigin:
             taken = self._taken.setdefault(what, set())
             place = next(n for n in range(len(taken) + 1) if n not in taken)
             taken.add(place)
-            text = "\0".join((self._run, ref.component, ref.instance, *what[1:], str(place)))
+            text = "\0".join((self.run, ref.component, ref.instance, *what[1:], str(place)))
             key = "step-" + hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
             self._places[key] = (what, place)
         return key

@@ -137,26 +137,58 @@ class Position:
         named = [one.step.step for one in self.fan_out.branches if one.step is not None]
         return tuple(dict.fromkeys((*named, self.fan_out.then)))
 
+    def pending_children(self, progress: Progress) -> tuple[tuple[str, str], ...]:
+        """Children that have not come to their end."""
+        if self.fan_out is None:
+            return ()
+        return tuple(
+            (branch.child.component, branch.child.instance)
+            for number, branch in enumerate(self.fan_out.branches)
+            if branch.child is not None and not progress.has_result(number)
+        )
+
+    def complete(self, progress: Progress) -> bool:
+        """Whether every branch has its result."""
+        fan_out = self.fan_out
+        return fan_out is not None and all(map(progress.has_result, range(len(fan_out.branches))))
+
 
 @dataclass(slots=True)
-class BranchProgress:
-    """How far a branch has come."""
+class Attempts:
+    """How often a step has failed in a row, and when it runs again."""
 
     failures: int = 0
     error: str | None = None
     retry_at: int | None = None
+
+
+@dataclass(slots=True)
+class BranchProgress(Attempts):
+    """How far a branch has come."""
+
     result: StoredValue | None = None
 
 
 @dataclass(slots=True)
-class Progress:
+class Progress(Attempts):
     """What has happened since the last transition; stored bit by bit."""
 
-    failures: int = 0
-    error: str | None = None
-    retry_at: int | None = None
     branches: dict[int, BranchProgress] = field(default_factory=dict)
     pause_ran_out: bool = False
+
+    def has_result(self, branch: int) -> bool:
+        """Whether a branch is done."""
+        one = self.branches.get(branch)
+        return one is not None and one.result is not None
+
+    def all(self) -> list[Attempts]:
+        """Of the only step, and of every branch."""
+        return [self, *self.branches.values()]
+
+    def start_over(self) -> None:
+        """Count the attempts anew, and make the next ones now."""
+        for one in self.all():
+            one.failures, one.retry_at = 0, None
 
     def of(self, branch: int | None) -> Any:
         """Of the only step, or of a branch."""

@@ -43,7 +43,6 @@ class StepRun:
         *,
         attempt: int,
         started_at: int,
-        times_out_at: int | None,
         origin: CallOrigin,
     ) -> None:
         self.actor = actor
@@ -51,7 +50,7 @@ class StepRun:
         self.name = name
         self.attempt = attempt
         self.started_at = started_at
-        self.times_out_at = times_out_at
+        self.times_out_at: int | None = None
         self.origin = origin
         self.cancellation = Cancellation()
         self._work: Work | None = None

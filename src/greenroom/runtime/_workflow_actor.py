@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from greenroom.clock import to_datetime
 from greenroom.components import (
     OUTCOME,
     RESUME,
@@ -27,16 +26,13 @@ from greenroom.components import (
     Delete,
     Fail,
     MethodCall,
-    StepContext,
     StepResult,
     StepTransition,
     ToStep,
     Transition,
     TransitionEffect,
     WorkflowSession,
-    WorkflowStatus,
 )
-from greenroom.components.session import PHASE_STEP
 from greenroom.errors import (
     ConcurrentWriteError,
     EntityDeletedError,
@@ -48,8 +44,7 @@ from greenroom.errors import (
     WorkflowSuspendedError,
 )
 from greenroom.persistence import NewRecord, RecordKind
-from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
-from greenroom.runtime._children import run_child, tell_children
+from greenroom.runtime._calls import Answer, CallRequest
 from greenroom.runtime._control import Control, Expire, WhenWritten
 from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
 from greenroom.runtime._failures import Failures
@@ -58,32 +53,29 @@ from greenroom.runtime._position import (
     Position,
     Progress,
     StoredCall,
-    StoredCommand,
     StoredValue,
     apply_progress,
-    decode_input,
     encode_progress,
     encode_transition,
     failure,
     result_of,
 )
 from greenroom.runtime._settling import NOTHING
-from greenroom.runtime._step_run import StepRun
+from greenroom.runtime._step_runs import FAREWELL, StepRuns
 from greenroom.runtime._transitions import Planner
+from greenroom.runtime._workflow_status import due_time, said, status_of
 from greenroom.runtime._writer import deliver
 
 if TYPE_CHECKING:
     from greenroom.components import Retry
     from greenroom.ids import EntityRef
     from greenroom.runtime._alarms import Alarm
+    from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._workflow_host import WorkflowHost
-    from greenroom.runtime._workflow_plans import StepPlan
     from greenroom.runtime._writer import Life, PendingWrite
 
 _log = logging.getLogger("greenroom.workflows")
 
-CHILDREN_RUN = -1
-"""Stands for a branch while children are told that nobody waits for them."""
 CHECKPOINT_EVERY = 100
 """After so many attempts the whole position is stored again, so that recovery reads no more."""
 
@@ -97,7 +89,7 @@ class WorkflowActor(EntityActor):
         super().__init__(host, ref)
         self.position = Position()
         self.progress = Progress()
-        self._runs: dict[int | None, StepRun] = {}
+        self._runs = StepRuns(self)
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
         self._alarm: Alarm | None = None
@@ -176,6 +168,7 @@ class WorkflowActor(EntityActor):
         cause: dict[str, Any],
         answer: Answer,
         *,
+        is_last: bool = False,
         then_run: tuple[Any, ...] = (),
     ) -> None:
         """Store a transition, and go on when it is durable.
@@ -187,8 +180,10 @@ class WorkflowActor(EntityActor):
             number=self.sequence_number + 1,
             now=self.host.clock.now_ms(),
             call=call,
-            pending_children=self._pending_children(),
+            pending_children=self.position.pending_children(self.progress),
         )
+        if is_last and not position.over:
+            position = replace(position, timed_out=True)
         state = self.session.state if transition.state is UNCHANGED else transition.state
         self._store(
             call,
@@ -227,7 +222,7 @@ class WorkflowActor(EntityActor):
             record = NewRecord(RecordKind.TRANSITION, value, metadata)
         # From here on nothing fails.
         if not same_run:
-            self._stop_runs()
+            self._runs.stop()
         self.sequence_number += 1
         self.position = position
         self.progress = progress or Progress()
@@ -313,9 +308,11 @@ class WorkflowActor(EntityActor):
         last = self._last
         if self.phase is not READY or not _is_durable(last):
             return
+        if self.host.engine.stopping:
+            return
         if position.children:
-            self._tell_children()
-        if position.over or position.suspended or self.host.engine.stopping:
+            self._runs.start_farewell(position)
+        if position.over or position.suspended:
             return
         if position.step is not None:
             self._start_if_due(None, position.step, self.progress.retry_at)
@@ -330,14 +327,15 @@ class WorkflowActor(EntityActor):
         for number, branch in enumerate(fan_out.branches):
             if len(self._runs) >= limit:
                 return
-            so_far = self.progress.branches.get(number)
-            if so_far is not None and so_far.result is not None:
+            if self.progress.has_result(number):
                 continue
-            retry_at = None if so_far is None else so_far.retry_at
+            retry_at = self.progress.of(number).retry_at
             if branch.step is not None:
                 self._start_if_due(number, branch.step, retry_at)
-            elif number not in self._runs:
-                self._start_child(number, branch.child)
+            elif branch.child is not None and number not in self._runs:
+                self._runs.start_child(
+                    number, branch.child, position=self.position, attempts=self.progress.of(number)
+                )
 
     def _start_if_due(self, branch: int | None, stored: StoredCall, retry_at: int | None) -> None:
         now = self.host.clock.now_ms()
@@ -353,45 +351,18 @@ class WorkflowActor(EntityActor):
             self._failed(branch, stored.step, error, now, self.host.plan.settings.recovery)
             return
         try:
-            self._start(branch, stored, plan, now)
+            self._runs.start_step(
+                branch,
+                stored,
+                plan,
+                position=self.position,
+                attempts=self.progress.of(branch),
+                state=self._state_for_step(),
+            )
         except Exception as error:
             self._failed(branch, stored.step, error, now, plan.recovery)
-
-    def _start(self, branch: int | None, stored: StoredCall, plan: StepPlan, now: int) -> None:
-        one = self.progress.of(branch)
-        definition = plan.definition
-        key = self._run_key(branch)
-        run = StepRun(
-            self,
-            branch,
-            definition.name,
-            attempt=one.failures + 1,
-            started_at=now,
-            times_out_at=now + plan.timeout_ms,
-            origin=self._origin(key),
-        )
-        session = self._new_session()
-        session.state = self._state_for_step()
-        session.phase = PHASE_STEP
-        session.step = StepContext(
-            workflow_id=self.ref.instance,
-            step=definition.name,
-            attempt=run.attempt,
-            idempotency_key=key,
-            cancellation=run.cancellation,
-            started_at=to_datetime(now),
-            deadline=to_datetime(now + plan.timeout_ms),
-            last_error=one.error,
-        )
-        given = decode_input(self.host.step_codec, definition, stored)
-        entity = self.host.new_object(session)
-        self._runs[branch] = run
-        self._set_alarm()
-        run.start(
-            self.host.engine,
-            partial(definition.function, entity, **given),
-            is_async=definition.is_async,
-        )
+        else:
+            self._set_alarm()
 
     def _state_for_step(self) -> Any:
         """The state for code that runs beside this actor: a copy, if it could be changed."""
@@ -400,29 +371,14 @@ class WorkflowActor(EntityActor):
             return state
         return self.host.codec.decode(self.host.encode_state(self.ref, state))
 
-    def _run_key(self, branch: int | None) -> str:
-        place = "" if branch is None else f".{branch}"
-        return f"{self.ref.component}/{self.ref.instance}@{self.position.number}{place}"
-
-    def _origin(self, key: str) -> CallOrigin:
-        position = self.position
-        return CallOrigin(
-            key,
-            keep_until=self.host.clock.now_ms() + self.host.keep_step_keys_ms,
-            correlation_id=position.correlation,
-            causation=key[:255],
-            traceparent=position.traceparent,
-            principal=position.principal,
-        )
-
     def step_over(self, run: StepRun, result: Any, error: BaseException | None) -> None:
         """An attempt has ended; told on a slice of this actor."""
-        if self._runs.get(run.branch) is not run:
+        if not self._runs.take(run):
             _log.debug("%s: a late result of step %s is thrown away", self.ref, run.name)
             return
-        del self._runs[run.branch]
         if error is not None and self.host.engine.stopping:
             # It may only have failed because the service stops; it runs again after the start.
+            self._release_waiting()
             return
         if error is None:
             try:
@@ -439,7 +395,7 @@ class WorkflowActor(EntityActor):
         self.actor_inbox.put_first(waiting)
 
     def _take_result(self, run: StepRun, result: Any) -> None:
-        if run.branch == CHILDREN_RUN:
+        if run.branch == FAREWELL:
             cause = {"by": "children", "name": ""}
             self._record_progress({"children_told": True}, cause)
             return
@@ -473,13 +429,7 @@ class WorkflowActor(EntityActor):
 
     def _join_if_complete(self) -> None:
         fan_out = self.position.fan_out
-        if fan_out is None:
-            return
-        done = self.progress.branches
-        if any(
-            number not in done or done[number].result is None
-            for number in range(len(fan_out.branches))
-        ):
+        if fan_out is None or not self.position.complete(self.progress):
             return
         planner = Planner(self.host, self.ref, self.position, self.progress)
         call, answer = self._own_call()
@@ -574,9 +524,9 @@ class WorkflowActor(EntityActor):
         now = self.host.clock.now_ms()
         position = self.position
         self._due_at = None
-        for run in list(self._runs.values()):
-            if run.times_out_at is not None and now >= run.times_out_at:
-                self._time_out(run)
+        for run in self._runs.take_timed_out(now):
+            seconds = ((run.times_out_at or 0) - run.started_at) / 1000
+            self._attempt_failed(run, StepTimeoutError(run.name, seconds=seconds))
         if position.delete_at is not None and now >= position.delete_at:
             call, answer = self._own_call()
             self._transit(call, Transition(Delete()), {"by": "expiry", "name": ""}, answer)
@@ -587,12 +537,6 @@ class WorkflowActor(EntityActor):
         else:
             self._go_on()
         self._set_alarm()
-
-    def _time_out(self, run: StepRun) -> None:
-        del self._runs[run.branch]
-        run.cancel(self.host.engine)
-        seconds = ((run.times_out_at or 0) - run.started_at) / 1000
-        self._attempt_failed(run, StepTimeoutError(run.name, seconds=seconds))
 
     def _run_out_of_time(self) -> None:
         position = self.position
@@ -606,9 +550,12 @@ class WorkflowActor(EntityActor):
         go: Any = Fail(reason)
         if settings.on_timeout is not None:
             go = ToStep(settings.on_timeout)
-            self.position = replace(position, timed_out=True)
-        self._stop_runs()
-        self._transit(call, Transition(go), cause, answer)
+        try:
+            self._transit(call, Transition(go), cause, answer, is_last=True)
+        except Exception as error:
+            _log.exception("%s: its last step can't be gone to", self.ref)
+            go = Fail(f"{reason}, and its last step can't be gone to: {said(error)}"[:1000])
+            self._transit(call, Transition(go), cause, answer)
 
     def _end_pause_if_due(self, now: int) -> None:
         pause = self.position.pause
@@ -626,7 +573,7 @@ class WorkflowActor(EntityActor):
             correlation_id=self.position.correlation,
             traceparent=self.position.traceparent,
             principal=self.position.principal,
-            causation=self._run_key(None)[:255],
+            causation=f"{self.ref}@{self.position.number}"[:255],
         )
         self._renew()
         self._run(call)
@@ -637,10 +584,9 @@ class WorkflowActor(EntityActor):
 
     def _set_alarm(self) -> None:
         """Note when there is something to do next, in memory and for the next write."""
-        due = self.expires_at = self._stored_due_time()
-        for run in self._runs.values():
-            if run.times_out_at is not None and (due is None or run.times_out_at < due):
-                due = run.times_out_at
+        self.expires_at = self._stored_due_time()
+        times = (self.expires_at, self._runs.next_timeout())
+        due = min((one for one in times if one is not None), default=None)
         if self._alarm is not None:
             if self._alarm.at == due:
                 self._due_at = due
@@ -653,31 +599,26 @@ class WorkflowActor(EntityActor):
             self._alarm = engine.alarms.set(due, partial(engine.wake, self.ref))
 
     def _stored_due_time(self) -> int | None:
-        """When the instance has to be woken, if it is not in memory then."""
-        position, progress = self.position, self.progress
-        if position.over:
-            return position.delete_at
-        times: list[int | None] = []
-        waits = position.suspended and self.host.plan.settings.on_timeout is not None
-        if not position.timed_out and not waits:
-            times.append(position.deadline)
-        if not position.suspended:
-            if position.pause is not None and not progress.pause_ran_out:
-                times.append(position.pause.until)
-            times.append(None if None in self._runs else progress.retry_at)
-            times += [
-                one.retry_at
-                for number, one in progress.branches.items()
-                if number not in self._runs and one.result is None
-            ]
-        return min((one for one in times if one is not None), default=None)
+        return due_time(
+            self.position,
+            self.progress,
+            running=self._runs,
+            has_last_step=self.host.plan.settings.on_timeout is not None,
+        )
 
     # -- from outside ----------------------------------------------------------------------
 
     def _operate(self, call: CallRequest) -> None:
         name = call.handler.name
         if name == STATUS:
-            self._answer(call, Answer(call.handler, self.status(), self.sequence_number))
+            status = status_of(
+                self.position,
+                self.progress,
+                deleted=self.session.deleted,
+                is_running=bool(self._runs),
+                due=self._stored_due_time(),
+            )
+            self._answer(call, Answer(call.handler, status, self.sequence_number))
         elif name == OUTCOME:
             self._watchers = [one for one in self._watchers if not one.expired()]
             self._watchers.append(call)
@@ -709,7 +650,10 @@ class WorkflowActor(EntityActor):
         _log.info("%s: workflow terminated, reason [%s]", self.ref, reason or "<none>")
         position = replace(
             Planner(self.host, self.ref, self.position, self.progress).over(
-                "terminated", reason, self.host.clock.now_ms(), self._pending_children()
+                "terminated",
+                reason,
+                self.host.clock.now_ms(),
+                self.position.pending_children(self.progress),
             ),
             number=self.sequence_number + 1,
         )
@@ -720,7 +664,7 @@ class WorkflowActor(EntityActor):
         self, call: CallRequest, answer: Answer, reason: str | None, cause: dict[str, Any]
     ) -> None:
         _log.info("%s: workflow suspended, reason [%s]", self.ref, reason or "<none>")
-        self._stop_runs()
+        self._runs.stop()
         position = replace(self.position, suspended=True, suspended_because=reason)
         cause["suspended"] = reason or ""
         self._store(call, position, self.session.state, cause, answer)
@@ -729,87 +673,11 @@ class WorkflowActor(EntityActor):
 
     def _resume(self, call: CallRequest, answer: Answer) -> None:
         # Whoever resumes has mended something: the attempts count anew.
-        progress = self.progress
-        progress.failures, progress.retry_at = 0, None
-        for one in progress.branches.values():
-            one.failures, one.retry_at = 0, None
+        self.progress.start_over()
         position = replace(self.position, suspended=False, suspended_because=None)
         self._store(call, position, self.session.state, {"by": "resume", "name": ""}, answer)
         if self._due_at is not None and self._due_at <= self.host.clock.now_ms():
             self._do_what_is_due()
-
-    def status(self) -> WorkflowStatus:
-        """Where the instance stands."""
-        position, progress = self.position, self.progress
-        failures = progress.failures
-        error, retry_at = progress.error, progress.retry_at
-        for one in progress.branches.values():
-            failures, error = max(failures, one.failures), error or one.error
-            retry_at = retry_at or one.retry_at
-        status: Any = position.status
-        if self.session.deleted:
-            status = "deleted"
-        elif status == "running" and not self._runs and retry_at is not None:
-            status = "retrying"
-        suspended = position.suspended and not position.over
-        due = self._stored_due_time()
-        return WorkflowStatus(
-            status=status,
-            suspended=suspended,
-            reason=position.suspended_because if suspended else position.reason,
-            steps=position.steps,
-            attempt=failures + 1 if position.steps else 0,
-            last_error=error,
-            next_at=None if due is None else to_datetime(due),
-            deadline=None if position.deadline is None else to_datetime(position.deadline),
-        )
-
-    # -- children --------------------------------------------------------------------------
-
-    def _start_child(self, branch: int, command: StoredCommand | None) -> None:
-        assert command is not None
-        key = self._run_key(branch)
-        run = StepRun(
-            self,
-            branch,
-            f"{command.component}/{command.instance}",
-            attempt=self.progress.of(branch).failures + 1,
-            started_at=self.host.clock.now_ms(),
-            times_out_at=None,
-            origin=self._origin(key),
-        )
-        self._runs[branch] = run
-        engine = self.host.engine
-        run.start_coroutine(engine, partial(run_child, engine, command, run.origin, self.ref))
-
-    def _pending_children(self) -> tuple[tuple[str, str], ...]:
-        fan_out = self.position.fan_out
-        if fan_out is None:
-            return ()
-        done = self.progress.branches
-        return tuple(
-            (branch.child.component, branch.child.instance)
-            for number, branch in enumerate(fan_out.branches)
-            if branch.child is not None and (number not in done or done[number].result is None)
-        )
-
-    def _tell_children(self) -> None:
-        """Terminate the children of a workflow that is over; again until they all know."""
-        if CHILDREN_RUN in self._runs or self.host.engine.stopping:
-            return
-        run = StepRun(
-            self,
-            CHILDREN_RUN,
-            "children",
-            attempt=1,
-            started_at=self.host.clock.now_ms(),
-            times_out_at=None,
-            origin=self._origin(self._run_key(CHILDREN_RUN)),
-        )
-        self._runs[CHILDREN_RUN] = run
-        engine = self.host.engine
-        reason = f"its parent {self.ref} is {self.position.status}"
-        run.start_coroutine(engine, partial(tell_children, engine, self.position.children, reason))
 
     def _tell_watchers(self) -> None:
         watchers, self._watchers = self._watchers, []
@@ -819,11 +687,6 @@ class WorkflowActor(EntityActor):
             self._answer(call, Answer(call.handler, outcome, self.sequence_number))
 
     # -- leaving ---------------------------------------------------------------------------
-
-    def _stop_runs(self) -> None:
-        runs, self._runs = self._runs, {}
-        for run in runs.values():
-            run.cancel(self.host.engine)
 
     def drop(self) -> None:
         """Forget everything but the calls that wait; then recover by itself, and go on."""
@@ -838,7 +701,7 @@ class WorkflowActor(EntityActor):
         super().abandon()
 
     def _forget(self) -> None:
-        self._stop_runs()
+        self._runs.stop()
         waiting, self._waiting = self._waiting, []
         if waiting:
             self.actor_inbox.put_first(waiting)
@@ -879,13 +742,3 @@ class WorkflowActor(EntityActor):
 
 def _is_durable(write: PendingWrite | None) -> bool:
     return write is None or (write.done and write.error is None)
-
-
-def said(error: BaseException) -> str:
-    """What is stored of an error: text that every database takes, and not too much of it."""
-    ours = isinstance(error, GreenroomError)
-    text = str(error) if ours else f"{type(error).__name__}: {error}"
-    return "".join(
-        one if one == "\n" or (one.isprintable() and not "\ud800" <= one <= "\udfff") else "?"
-        for one in text[:1000]
-    )

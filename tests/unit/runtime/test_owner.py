@@ -110,6 +110,7 @@ class Parts:
             directory=self.directory,  # type: ignore[arg-type]
             writer=FakeWriter(),  # type: ignore[arg-type]
             call_here=refusing,
+            on_gained=lambda: None,
         )
 
 
