@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from greenroom.components import (
     McpEndpointDefinition,
     endpoint_info,
-    mcp_endpoint,
     read_all,
     read_endpoint,
 )
@@ -159,36 +158,19 @@ def _define(
     components: Sequence[type], endpoints: Sequence[type | APIRouter]
 ) -> list[McpEndpointDefinition]:
     """Everything that is read from endpoint classes, once components and endpoints are right."""
-    known, problems = read_all(components)
-    right = {one.cls: one for one in known}
-    broken = {one for one in components if one not in right}
+    read = read_all(components)
+    problems = read.problems
     defined: list[McpEndpointDefinition] = []
     for endpoint in endpoints:
         if is_router(endpoint):
             continue
-        found, wrong = read_endpoint(_without(endpoint, broken), right)
+        found, wrong = read_endpoint(endpoint, read.definitions, read.broken)
         problems = [*problems, *wrong]
         defined += [] if found is None else [found]
     problems = [*problems, *_path_problems(endpoints)]
     if problems:
         raise DefinitionError(problems)
     return defined
-
-
-def _without(endpoint: Any, broken: Set[type]) -> Any:
-    """The endpoint without components whose own mistakes are being told already."""
-    info = endpoint_info(endpoint)
-    if info is None or not broken:
-        return endpoint
-    tools = [one for one in info.tools if getattr(one, "component", one) not in broken]
-    stand_in = type(endpoint.__name__, (), {"__qualname__": endpoint.__qualname__})
-    return mcp_endpoint(
-        path=info.path,
-        server_name=info.server_name,
-        server_version=info.server_version,
-        instructions=info.instructions,
-        tools=tools,
-    )(stand_in)
 
 
 def _path_problems(endpoints: Sequence[type | APIRouter]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
+from typing_extensions import TypeIs
 
 from greenroom.web._correlation import CorrelationMiddleware
 from greenroom.web._dependencies import keep_runtime
@@ -28,7 +29,7 @@ RESERVED_PATHS = ("/health/live", "/health/ready")
 """Paths that every service has."""
 
 
-def is_router(candidate: object) -> bool:
+def is_router(candidate: object) -> TypeIs[APIRouter]:
     """Whether this is a FastAPI router, and not a class of endpoints."""
     return isinstance(candidate, APIRouter)
 

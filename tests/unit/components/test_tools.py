@@ -59,7 +59,7 @@ class Options(TypedDict):
 
 
 @component("box")
-class Box(KeyValueEntity[int]):
+class Box(KeyValueEntity[int | None]):
     """A box with things in it.
 
     More about it.
@@ -142,7 +142,7 @@ def test_recursive_types_keep_their_definitions_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @component("forest")
-    class Forest(KeyValueEntity[int]):
+    class Forest(KeyValueEntity[int | None]):
         """Trees."""
 
         @function_tool(description="Plants.")
@@ -204,7 +204,7 @@ def test_the_same_tool_twice_is_one_tool() -> None:
 
 def test_what_is_wrong_with_a_choice_is_told() -> None:
     @component("other")
-    class Other(KeyValueEntity[int]):
+    class Other(KeyValueEntity[int | None]):
         """Another one."""
 
         @function_tool(description="Clashes.", name="box_put")
@@ -213,7 +213,7 @@ def test_what_is_wrong_with_a_choice_is_told() -> None:
         def plain(self) -> Effect[int]: ...
 
     @component("toolless")
-    class Toolless(KeyValueEntity[int]):
+    class Toolless(KeyValueEntity[int | None]):
         def plain(self) -> Effect[int]: ...
 
     known = {Box: DEFINITION, Other: define(Other), Toolless: define(Toolless)}
@@ -232,7 +232,7 @@ def test_what_is_wrong_with_a_choice_is_told() -> None:
 
 def tool_for(reply_type: Any) -> ToolDefinition:
     @component("shape")
-    class Shape(KeyValueEntity[int]):
+    class Shape(KeyValueEntity[int | None]):
         """A shape."""
 
         @function_tool(description="Answers.")

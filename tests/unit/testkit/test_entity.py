@@ -156,6 +156,9 @@ class Forgetful(EventSourcedEntity[Box, Increased]):
     def __init__(self, context: EntityContext, limit: Limit) -> None:
         self.known = (context.entity_id, self.entity_id, limit.value)
 
+    def empty_state(self) -> Box:
+        return Box()
+
     def add(self) -> Effect[str]:
         effects = self.effects.persist(Increased(by=1)).expire_after(timedelta(days=1))
         return effects.delete_entity().then_reply(lambda _box: "added")
