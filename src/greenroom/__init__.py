@@ -35,6 +35,7 @@ from greenroom.runtime import (
     DependencyProvider,
     DetailedReply,
     EntityClient,
+    InstanceSummary,
     Retries,
     StoredEvent,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "EventContext",
     "EventSourcedEntity",
     "GreenroomError",
+    "InstanceSummary",
     "KeyValueEntity",
     "Metadata",
     "ReadOnlyEffect",

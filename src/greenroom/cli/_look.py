@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from greenroom.cli._load import add_target, load_service, parse_ref
-from greenroom.clock import to_datetime
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from greenroom.components import ComponentDefinition
     from greenroom.persistence import InstanceSummary
     from greenroom.runtime import StoredEvent
@@ -153,8 +154,8 @@ def _pairs(metadata: Any) -> Iterator[list[str]]:
         yield [name, value]
 
 
-def _time(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else to_datetime(milliseconds).isoformat()
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _print_json(value: Any) -> None:

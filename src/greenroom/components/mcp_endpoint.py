@@ -54,7 +54,7 @@ def mcp_endpoint(
     Args:
         path: Where, in the service's HTTP app.
         server_name: How the server names itself.
-        server_version: Its version.
+        server_version: Its version; the service's by default.
         instructions: What the client's model should know about the server as a whole.
         tools: Component classes, or `Component.tools(...)`, whose tools are offered as they are.
 

@@ -161,6 +161,7 @@ class EntityActor(SlicedActor):
             command_name=call.handler.name,
             sequence_number=self.sequence_number,
             is_deleted=self.session.deleted,
+            now=to_datetime(self.host.clock.now_ms()),
             metadata=call.metadata or Metadata.EMPTY,
             principal=call.principal,
             idempotency_key=call.idempotency_key,

@@ -203,6 +203,7 @@ class _Kit(Generic[C, S, E]):
             command_name=handler.name,
             sequence_number=self._sequence_number,
             is_deleted=self.is_deleted,
+            now=to_datetime(self._clock.now_ms()),
             metadata=self._metadata,
             principal=self._principal,
             idempotency_key=None,
@@ -226,7 +227,7 @@ class EventSourcedTestKit(_Kit[C, S, E]):
         component: The entity's class.
         entity_id: The id of the instance.
         dependencies: What its constructor is given, by parameter name.
-        clock: The time that events are given.
+        clock: The time that handlers see and events are given; move it with `advance`.
 
     Example:
         >>> kit = EventSourcedTestKit(ShoppingCart).given(ItemAdded(...))   # doctest: +SKIP

@@ -40,9 +40,9 @@ def paths_of(router: Any) -> list[str]:
     return [path for path in paths if isinstance(path, str)]
 
 
-def new_app(name: str, version: str = "") -> FastAPI:
+def new_app(name: str, version: str) -> FastAPI:
     """An application with nothing in it yet, named after the service."""
-    return FastAPI(title=name, version=version or "0.1.0")
+    return FastAPI(title=name, version=version)
 
 
 def add_greenroom(
@@ -82,6 +82,11 @@ def _hang_in(app: FastAPI, path: str, endpoint: AsgiApp) -> None:
 def _with_runtime(inner: Lifespan, runtime: Runtime) -> Lifespan:
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Mapping[str, Any] | None]:
+        if runtime.is_running:
+            # Whoever started it (`service.running()`, a test kit) stops it, too.
+            async with inner(app) as state:
+                yield state
+            return
         await runtime.start_async()
         try:
             async with inner(app) as state:
