@@ -90,7 +90,8 @@ class ToolDefinition:
             except InvalidIdError as error:
                 problems.append(f"{self.id_parameter or 'instance id'}: {error}")
         try:
-            values = self.handler.bind_mapping(given)
+            beside = () if self.id_parameter is None else (self.id_parameter,)
+            values = self.handler.bind_mapping(given, beside=beside)
         except InvalidArgumentsError as error:
             problems += error.problems
         if problems:

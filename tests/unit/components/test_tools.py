@@ -103,6 +103,21 @@ def test_names_and_the_id_parameter_follow_the_component() -> None:
     assert "A box with things in it." in properties["box_id"]["description"]
 
 
+def test_an_unknown_argument_is_told_with_all_that_are_known() -> None:
+    """The instance id too, where it is an argument."""
+    with pytest.raises(InvalidArgumentsError) as caught:
+        TOOLS["burn"].parse({"id": "b-1"}, CONTEXT)
+    assert caught.value.problems == (
+        "box_id: is required",
+        "id: unknown parameter; known: box_id",
+    )
+
+    [bound], _ = resolve_tools([Box.tools(only={"put"}, bind="mine")], BY_CLASS)
+    with pytest.raises(InvalidArgumentsError) as caught:
+        bound.parse({"box_id": "b-1", "thing": {}}, CONTEXT)
+    assert "box_id: unknown parameter; known: thing, count, tags" in str(caught.value)
+
+
 def test_the_schema_is_plain_and_whole() -> None:
     """Inlined, without titles of pydantic's or null; a field that is called title stays."""
     schema = TOOLS["put"].input_schema
