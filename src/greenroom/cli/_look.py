@@ -110,8 +110,9 @@ def _add(
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
     add_target(parser)
-    if name != "state":
-        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, for programs (a state is JSON anyway)"
+    )
     parser.set_defaults(run=run)
     return parser
 

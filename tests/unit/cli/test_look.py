@@ -82,7 +82,7 @@ def test_state_is_shown_now_and_as_it_was(target: str, running: Service, capsys:
     assert main(["state", target, "counter/a/b", "--at", "1"]) == 0
     assert json.loads(capsys.readouterr().out) == {"total": 2, "notes": []}
 
-    assert main(["state", target, "profile/ada"]) == 0
+    assert main(["state", target, "profile/ada", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"name": "Ada", "tags": []}
 
 
