@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 correlation_id: ContextVar[str | None] = ContextVar("greenroom_correlation_id", default=None)
 """The id of the call that the running code works for; None outside a call."""
 
+_TALKATIVE = ("alembic", "uvicorn.error")
+
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}\Z")
 
 _STANDARD_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
@@ -49,6 +51,10 @@ def configure_logging(settings: Settings) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(settings.log_level)
+    for name in _TALKATIVE:
+        # What they tell at INFO, greenroom tells in its own words.
+        quiet = settings.log_level == "INFO"
+        logging.getLogger(name).setLevel(logging.WARNING if quiet else logging.NOTSET)
 
 
 class TextFormatter(logging.Formatter):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from greenroom.components import (
     McpEndpointDefinition,
     endpoint_info,
-    mcp_endpoint,
     read_all,
     read_endpoint,
 )
@@ -19,6 +19,7 @@ from greenroom.errors import DefinitionError
 from greenroom.mcp import McpEndpoint
 from greenroom.runtime import Runtime, reading
 from greenroom.settings import Settings, load_settings
+from greenroom.version import package_version
 from greenroom.web import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Service:
         dependencies: What constructors of components are given, by type, or a provider.
         settings: How it runs; read from the environment by default.
         clock: What time it is; for tests.
+        version: Of the application: in its API's description, and what its MCP endpoints say
+            unless they name their own. By default it says which greenroom it runs on.
 
     Raises:
         DefinitionError: Components or endpoints are written wrongly; lists every breach of all.
@@ -64,13 +67,16 @@ class Service:
         dependencies: Mapping[type[Any], object] | DependencyProvider | None = None,
         settings: Settings | None = None,
         clock: Clock | None = None,
+        version: str | None = None,
     ) -> None:
         self.name = name
+        self.version = f"greenroom {package_version()}" if version is None else version
         self.settings = settings or load_settings()
         self._parts: dict[str, Any] = {
             "components": components,
             "endpoints": endpoints,
             "dependencies": dependencies,
+            "version": version,
         }
         self._routers: list[Any] = [one for one in endpoints if is_router(one)]
         self._mcp_endpoints = _define(components, endpoints)
@@ -96,7 +102,7 @@ class Service:
         into an application of your own, use `install` instead: a mounted application's
         lifespan never runs.
         """
-        app = new_app(self.name)
+        app = new_app(self.name, self.version)
         self.install(app)
         return app
 
@@ -146,8 +152,11 @@ class Service:
         caller = ToolCaller(self.runtime)
         hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
         for definition in self._mcp_endpoints:
+            known = definition
+            if not definition.server_version:
+                known = replace(definition, server_version=self.version)
             endpoint = McpEndpoint(
-                definition, caller, hosts, max_body_bytes=self.settings.max_body_bytes
+                known, caller, hosts, max_body_bytes=self.settings.max_body_bytes
             )
             yield definition.path, endpoint
 
@@ -159,36 +168,19 @@ def _define(
     components: Sequence[type], endpoints: Sequence[type | APIRouter]
 ) -> list[McpEndpointDefinition]:
     """Everything that is read from endpoint classes, once components and endpoints are right."""
-    known, problems = read_all(components)
-    right = {one.cls: one for one in known}
-    broken = {one for one in components if one not in right}
+    read = read_all(components)
+    problems = read.problems
     defined: list[McpEndpointDefinition] = []
     for endpoint in endpoints:
         if is_router(endpoint):
             continue
-        found, wrong = read_endpoint(_without(endpoint, broken), right)
+        found, wrong = read_endpoint(endpoint, read.definitions, read.broken)
         problems = [*problems, *wrong]
         defined += [] if found is None else [found]
     problems = [*problems, *_path_problems(endpoints)]
     if problems:
         raise DefinitionError(problems)
     return defined
-
-
-def _without(endpoint: Any, broken: Set[type]) -> Any:
-    """The endpoint without components whose own mistakes are being told already."""
-    info = endpoint_info(endpoint)
-    if info is None or not broken:
-        return endpoint
-    tools = [one for one in info.tools if getattr(one, "component", one) not in broken]
-    stand_in = type(endpoint.__name__, (), {"__qualname__": endpoint.__qualname__})
-    return mcp_endpoint(
-        path=info.path,
-        server_name=info.server_name,
-        server_version=info.server_version,
-        instructions=info.instructions,
-        tools=tools,
-    )(stand_in)
 
 
 def _path_problems(endpoints: Sequence[type | APIRouter]) -> Iterator[str]:

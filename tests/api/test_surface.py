@@ -28,6 +28,7 @@ EXPORTS = [
     "EventContext",
     "EventSourcedEntity",
     "GreenroomError",
+    "InstanceSummary",
     "KeyValueEntity",
     "Metadata",
     "ReadOnlyEffect",

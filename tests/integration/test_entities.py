@@ -18,6 +18,7 @@ from greenroom.errors import (
     HandlerError,
     IdempotencyKeyReusedError,
     InvalidArgumentsError,
+    InvalidCallError,
     InvalidIdError,
     PayloadTooLargeError,
     RuntimeStoppedError,
@@ -159,6 +160,14 @@ def test_a_command_that_declines_after_its_events_leaves_no_trace(runtime: Runti
 
     assert counter.ask(Counter.total) == 3
     assert counter.ask(Counter.increase, 1) == 4
+
+
+def test_a_component_of_the_other_kind_is_refused_by_name(runtime: Runtime) -> None:
+    client = runtime.client
+    with pytest.raises(InvalidCallError, match=r"Counter is an event sourced entity: call for_ev"):
+        client.for_key_value_entity(Counter, "a")  # type: ignore[type-var]
+    with pytest.raises(InvalidCallError, match=r"call for_key_value_entity\(ProfileEntity, \.\.\."):
+        client.for_event_sourced_entity(ProfileEntity, "a")  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("handler", [Counter.crash, Counter.leave])

@@ -331,8 +331,10 @@ class StrictJourneys(Workflow[Journey]):
         script.enter("fall_back", place)
         return self.step_effects.update_state(self.state.to("fell")).end()
 
-    @step(timeout=timedelta(milliseconds=30), recovery=Retry(max_retries=1, backoff=QUICK,
-                                                             failover_to=Fail("too slow")))
+    @step(
+        timeout=timedelta(milliseconds=30),
+        recovery=Retry(max_retries=1, backoff=QUICK, failover_to=Fail("too slow")),
+    )
     def slow(self) -> StepEffect:
         script.enter("slow", self.step_context)
         return self.step_effects.end()

@@ -69,6 +69,9 @@ class CartEntity(EventSourcedEntity[Cart, Added | Removed]):
 
 @component("profile")
 class ProfileEntity(KeyValueEntity[int]):
+    def empty_state(self) -> int:
+        return 0
+
     def set(self, value: int) -> Effect[str]:
         return self.effects.update_state(value).expire_after(timedelta(days=1)).then_reply("stored")
 

@@ -149,6 +149,9 @@ class Special(CartEntity):
 
 @component("options")
 class OptionsEntity(KeyValueEntity[Options]):
+    def empty_state(self) -> Options:
+        return {"level": 0}
+
     def raise_level(self) -> Effect[Options]:
         changed: Options = {"level": self.state["level"] + 1}
         return self.effects.update_state(changed).then_reply(changed)
@@ -156,6 +159,9 @@ class OptionsEntity(KeyValueEntity[Options]):
 
 @component("points")
 class Points(KeyValueEntity[dict[str, Point]]):
+    def empty_state(self) -> dict[str, Point]:
+        return {}
+
     def put(self, name: str, x: int, y: int = 0) -> Effect[None]:
         return self.effects.update_state({**self.state, name: Point(x, y)}).then_reply(None)
 

@@ -24,6 +24,16 @@ def root() -> Iterator[logging.Logger]:
     yield root
     root.handlers[:] = handlers
     root.setLevel(level)
+    for name in ("alembic", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_libraries_below_are_quiet_unless_one_looks_closely(root: logging.Logger) -> None:
+    below = [logging.getLogger(name) for name in ("alembic.runtime.migration", "uvicorn.error")]
+    for level, heard in (("INFO", False), ("DEBUG", True), ("INFO", False), ("WARNING", False)):
+        configure_logging(Settings(log_level=level))
+        assert [one.isEnabledFor(logging.INFO) for one in below] == [heard, heard]
+        assert all(one.isEnabledFor(logging.WARNING) for one in below)
 
 
 def test_a_line_for_machines_is_one_json_object() -> None:

@@ -9,7 +9,13 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.testclient import TestClient
 
-from greenroom.components import mcp_endpoint
+from greenroom.components import (
+    Effect,
+    KeyValueEntity,
+    component,
+    function_tool,
+    mcp_endpoint,
+)
 from greenroom.errors import CommandError, ConfigurationError, DefinitionError
 from greenroom.ids import EntityRef
 from greenroom.logs import correlation_id
@@ -106,6 +112,43 @@ def test_a_broken_component_is_not_also_unknown_to_its_endpoint(settings: Settin
         Service("x", components=[NoEntity], endpoints=[ExposesBroken], settings=settings)
 
     assert not [line for line in caught.value.problems if "ExposesBroken" in line]
+
+
+def test_breaches_of_endpoints_are_told_beside_those_of_the_components_they_name(
+    settings: Settings,
+) -> None:
+    """Who mends a component must not learn only then what else was wrong."""
+
+    @component("counter")
+    class Broken(KeyValueEntity[int]):
+        """Has no empty state, and the id of another."""
+
+        @function_tool(description="Puts.", name="counter_increase")
+        def put(self) -> Effect[int]: ...
+
+    @mcp_endpoint(
+        path="/broken",
+        server_name="",
+        tools=[Broken.tools(only={"zz"}, bind=""), Broken.tools(exclude={"yy"}), Counter, Broken],
+    )
+    class BrokenMcp:
+        """Names what is not there."""
+
+    with pytest.raises(DefinitionError) as caught:
+        Service("x", components=[Broken, Counter], endpoints=[BrokenMcp], settings=settings)
+
+    told = "\n".join(caught.value.problems)
+    for said in (
+        "Broken has no empty_state",
+        "Broken both have the component id 'counter'",
+        "server_name must not be empty",
+        "Broken.tools(bind=''): no instance",
+        "Broken.tools(only={'zz'}): it has no such tool, only put",
+        "Broken.tools(exclude={'yy'}): it has no such tool, only put",
+        "two tools are named 'counter_increase'",
+    ):
+        assert said in told
+    assert "not among" not in told
 
 
 def test_a_service_runs_as_an_application(settings: Settings) -> None:

@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from greenroom.cli._failure import CommandFailed
 from greenroom.cli._load import parse_ref
-from greenroom.mcp import HANDLER_KEY, ID_PARAMETER_KEY, IDEMPOTENCY_KEY
+from greenroom.mcp import HANDLER_KEY, ID_PARAMETER_KEY, IDEMPOTENCY_KEY, request_of
+from greenroom.settings import load_settings
 
-_LOCAL: Final = "http://127.0.0.1:8000"
-_VERSION: Final = "2026-07-28"
 _SCALARS_IN_TEXT: Final = {"integer", "number", "boolean", "object", "array", "null"}
 
 
@@ -37,7 +36,8 @@ def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "arguments", metavar="NAME=VALUE", nargs="*", help="text, or JSON where no text is expected"
     )
     parser.add_argument(
-        "--url", default=_LOCAL, help=f"the service, or its MCP endpoint (default: {_LOCAL}/mcp)"
+        "--url",
+        help="the service, or its MCP endpoint (default: http://GREENROOM_HOST:GREENROOM_PORT/mcp)",
     )
     parser.add_argument("--idempotency-key", help="the same key again does nothing again")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait (default: 30)")
@@ -47,7 +47,7 @@ def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run(chosen: argparse.Namespace) -> int:
     """Find the tool, call it, print what it answered."""
     ref = parse_ref(chosen.instance)
-    server = _Server(chosen.url, chosen.timeout)
+    server = _Server(_local() if chosen.url is None else chosen.url, chosen.timeout)
     tool = _find(server, ref.component, chosen.handler)
     schema = tool["inputSchema"].get("properties", {})
     arguments = dict(_parse(one, schema) for one in chosen.arguments)
@@ -63,6 +63,15 @@ def run(chosen: argparse.Namespace) -> int:
     structured = result.get("structuredContent")
     print(text if structured is None else json.dumps(structured, indent=2, ensure_ascii=False))
     return 0
+
+
+def _local() -> str:
+    """Where `greenroom run` serves with the same settings."""
+    settings = load_settings()
+    # An address to listen on everywhere is none to connect to.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    host = host.strip("[]")
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _find(server: _Server, component: str, handler: str) -> dict[str, Any]:
@@ -127,22 +136,8 @@ class _Server:
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The result of one request."""
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": _VERSION,
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": {"name": "greenroom call", "version": "1"},
-        }
-        params = {**params, "_meta": meta | params.get("_meta", {})}
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": _VERSION,
-            "Mcp-Method": method,
-        }
-        if "name" in params:
-            headers["Mcp-Name"] = params["name"]
-        answer = self._post(json.dumps(body).encode(), headers)
+        headers, body = request_of(method, params, client="greenroom call")
+        answer = self._post(body, headers)
         if "error" in answer:
             raise CommandFailed(f"The service refused: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
+from greenroom.cli._failure import CommandFailed
 from greenroom.cli._load import add_target, load_service, parse_ref
-from greenroom.clock import to_datetime
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from greenroom.components import ComponentDefinition
+    from greenroom.ids import EntityRef
     from greenroom.persistence import InstanceSummary
-    from greenroom.runtime import StoredEvent
+    from greenroom.runtime import StoredEvent, StoredReader
 
 Commands = argparse._SubParsersAction
 
@@ -70,8 +73,10 @@ def instances(chosen: argparse.Namespace) -> None:
 
 def events(chosen: argparse.Namespace) -> None:
     """One line per record: number, time, type, content."""
+    ref = parse_ref(chosen.instance)
     with load_service(chosen.service).reading() as reader:
-        found = reader.events(parse_ref(chosen.instance), after=chosen.after, limit=chosen.limit)
+        _check_exists(reader, ref, chosen)
+        found = reader.events(ref, after=chosen.after, limit=chosen.limit)
     if chosen.json:
         _print_json([_event(one) for one in found])
         return
@@ -82,8 +87,19 @@ def events(chosen: argparse.Namespace) -> None:
 
 def state(chosen: argparse.Namespace) -> None:
     """The state as JSON."""
+    ref = parse_ref(chosen.instance)
     with load_service(chosen.service).reading() as reader:
-        _print_json(to_jsonable_python(reader.state_at(parse_ref(chosen.instance), chosen.at)))
+        _check_exists(reader, ref, chosen)
+        _print_json(to_jsonable_python(reader.state_at(ref, chosen.at)))
+
+
+def _check_exists(reader: StoredReader, ref: EntityRef, chosen: argparse.Namespace) -> None:
+    """An instance that nothing was stored for is more likely a slip of the pen than of interest."""
+    if not reader.exists(ref):
+        raise CommandFailed(
+            f"There is no instance {ref}: nothing was ever stored for it. List those there are "
+            f"with: greenroom instances {chosen.service} {ref.component}"
+        )
 
 
 def _add(
@@ -94,8 +110,9 @@ def _add(
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
     add_target(parser)
-    if name != "state":
-        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, for programs (a state is JSON anyway)"
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -153,8 +170,8 @@ def _pairs(metadata: Any) -> Iterator[list[str]]:
         yield [name, value]
 
 
-def _time(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else to_datetime(milliseconds).isoformat()
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _print_json(value: Any) -> None:

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from greenroom.cli._call import add_call
 from greenroom.cli._check import add_check
@@ -15,6 +14,7 @@ from greenroom.cli._failure import CommandFailed
 from greenroom.cli._look import add_look
 from greenroom.cli._run import add_run
 from greenroom.errors import GreenroomError
+from greenroom.version import package_version
 
 OK, FAILED, USAGE = 0, 1, 2
 """Exit codes. argparse leaves with 2 by itself."""
@@ -50,15 +50,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a greenroom service, look into it, and look after its database.",
         epilog="Settings come from the environment as GREENROOM_<NAME>, or from .env.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=package_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (add_run, add_check, add_call, add_look, add_db):
         add(commands)
     return parser
-
-
-def _version() -> str:
-    try:
-        return version("greenroom")
-    except PackageNotFoundError:
-        return "unknown (not installed)"

@@ -30,6 +30,8 @@ from greenroom.components.effects import (
     Updated,
     UpdateState,
     WithMetadata,
+    no_effect,
+    read_only_writes,
 )
 from greenroom.components.entity import Component, Entity, Kinded
 from greenroom.components.event_sourced_entity import EventSourcedEntity
@@ -183,8 +185,10 @@ __all__ = [
     "mcp_endpoint",
     "migrates",
     "new_instance",
+    "no_effect",
     "read_all",
     "read_endpoint",
+    "read_only_writes",
     "render",
     "resolve_tools",
     "step",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from greenroom.components._docs import first_paragraph
@@ -11,6 +13,7 @@ from greenroom.components._handler_rules import BASES, read_handlers
 from greenroom.components._hints import (
     has_type_variable,
     hints_of,
+    shown,
     type_arguments,
     union_members,
 )
@@ -48,35 +51,59 @@ def define(cls: type[Any]) -> ComponentDefinition:
     return define_all([cls])[0]
 
 
+@dataclass(frozen=True, slots=True)
+class ComponentsRead:
+    """What could be read of some component classes."""
+
+    definitions: Mapping[type[Any], ComponentDefinition]
+    """Of the classes without a breach."""
+    broken: Mapping[type[Any], tuple[ToolDefinition, ...]]
+    """The other classes, with those of their tools that could be read all the same."""
+    problems: list[str]
+    """Every breach of the rules."""
+
+
 def define_all(classes: Iterable[type[Any]]) -> list[ComponentDefinition]:
     """Read and check the component classes of a service.
 
     Raises:
         DefinitionError: Lists every breach of every class, and what clashes between them.
     """
-    found, problems = read_all(classes)
-    if problems:
-        raise DefinitionError(problems)
-    return found
+    read = read_all(classes)
+    if read.problems:
+        raise DefinitionError(read.problems)
+    return list(read.definitions.values())
 
 
-def read_all(classes: Iterable[type[Any]]) -> tuple[list[ComponentDefinition], list[str]]:
-    """What could be read of some classes, and every breach of the rules."""
+def read_all(classes: Iterable[type[Any]]) -> ComponentsRead:
+    """What could be read of some classes, and every breach of the rules.
+
+    What clashes between classes is looked for in those with breaches too: who mends one mistake
+    must not meet the next one only then.
+    """
     readers = [_Reader(cls) for cls in classes]
-    found = [made for reader in readers if (made := reader.read()) is not None]
+    for reader in readers:
+        reader.read()
     problems = [problem for reader in readers for problem in reader.problems]
-    problems += _id_clashes(found) + type_name_clashes(found)
-    return found, list(dict.fromkeys(problems))
+    problems += _id_clashes(readers)
+    problems += type_name_clashes(one for reader in readers for one in reader.stored_types)
+    return ComponentsRead(
+        {one.cls: one.definition for one in readers if one.definition is not None},
+        {one.cls: one.tools for one in readers if one.definition is None},
+        list(dict.fromkeys(problems)),
+    )
 
 
-def _id_clashes(found: Sequence[ComponentDefinition]) -> list[str]:
+def _id_clashes(readers: Sequence[_Reader]) -> list[str]:
     problems = []
-    ids: dict[str, ComponentDefinition] = {}
-    for one in found:
+    ids: dict[str, _Reader] = {}
+    for one in readers:
+        if one.id is None:
+            continue
         other = ids.setdefault(one.id, one)
         if other is not one:
             problems.append(
-                f"{one.cls.__qualname__} and {other.cls.__qualname__} both have the component id "
+                f"{one.name} and {other.name} both have the component id "
                 f"{one.id!r}" + (" (the class was given twice)" if other.cls is one.cls else "")
             )
     return problems
@@ -86,59 +113,69 @@ class _Reader:
     """Reads one class, and notes every breach it comes across."""
 
     def __init__(self, cls: Any) -> None:
-        self._cls = cls
-        self._name = getattr(cls, "__qualname__", repr(cls))
+        self.cls = cls
+        self.name = getattr(cls, "__qualname__", repr(cls))
         self.problems: list[str] = []
+        self.id: str | None = None
+        """As `@component` gives it; None without one."""
+        self.stored_types: tuple[StoredTypeInfo, ...] = ()
+        self.tools: tuple[ToolDefinition, ...] = ()
+        self.definition: ComponentDefinition | None = None
+        """None when anything is wrong with the class."""
 
-    def read(self) -> ComponentDefinition | None:
+    def read(self) -> None:
+        """Read as far as it goes."""
         mark = self._component_mark()
         if mark is None:
-            return None
+            return
         names = dict(mark.names)
         types = self._types(names)
         self._check_state_methods()
-        handlers = read_handlers(self._cls, mark.id, names, self._breach)
-        is_workflow = issubclass(self._cls, Workflow)
-        steps = read_steps(self._cls, names, self._breach) if is_workflow else {}
+        handlers = read_handlers(self.cls, mark.id, names, self._breach)
+        is_workflow = issubclass(self.cls, Workflow)
+        steps = read_steps(self.cls, names, self._breach) if is_workflow else {}
         dependencies = self._dependencies(names)
-        summary = first_paragraph(self._cls)
-        tools = self._tools(mark, handlers, summary)
+        summary = first_paragraph(self.cls)
+        self.tools = self._tools(mark, handlers, summary)
         if types is None or self.problems:
-            return None
-        state_type, event_types, stored = types
-        return ComponentDefinition(
+            return
+        state_type, event_types = types
+        self.definition = ComponentDefinition(
             id=mark.id,
-            kind=self._cls.kind,
-            cls=self._cls,
-            name=mark.name or self._cls.__name__,
+            kind=self.cls.kind,
+            cls=self.cls,
+            name=mark.name or self.cls.__name__,
             description=mark.description or summary,
             state_type=state_type,
             event_types=event_types,
-            stored_types=stored,
+            stored_types=self.stored_types,
             handlers=handlers,
             dependencies=dependencies,
-            tools=tools,
+            tools=self.tools,
             steps=steps,
             operations=operations(mark.id) if is_workflow else {},
         )
 
     def _breach(self, text: str) -> None:
-        self.problems.append(f"{self._name}{text}")
+        self.problems.append(f"{self.name}{text}")
 
     def _component_mark(self) -> ComponentMark | None:
-        if not isinstance(self._cls, type) or not issubclass(self._cls, BASES):
+        if not isinstance(self.cls, type) or not issubclass(self.cls, BASES):
             self._breach(
                 " is not a component; subclass EventSourcedEntity, KeyValueEntity or Workflow"
             )
             return None
-        bases = [base.__name__ for base in BASES if issubclass(self._cls, base)]
+        bases = [base.__name__ for base in BASES if issubclass(self.cls, base)]
         if len(bases) > 1:
             self._breach(f" is {' and '.join(bases)} at once; be one of them")
             return None
-        mark = component_mark(self._cls)
+        mark = component_mark(self.cls)
         if mark is None:
             self._breach(' has no @component("its-id")')
-        elif not is_component_id(mark.id):
+            # The rest of the class is read all the same.
+            return ComponentMark(self.name, None, None, {})
+        self.id = mark.id
+        if not is_component_id(mark.id):
             self._breach(
                 f": the component id {mark.id!r} must be lower case letters, digits and hyphens, "
                 "beginning with a letter"
@@ -147,12 +184,10 @@ class _Reader:
 
     # -- types -----------------------------------------------------------------------------
 
-    def _types(
-        self, names: dict[str, Any]
-    ) -> tuple[Any, tuple[Any, ...], tuple[StoredTypeInfo, ...]] | None:
-        base = next(one for one in BASES if issubclass(self._cls, one))
+    def _types(self, names: dict[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
+        base = next(one for one in BASES if issubclass(self.cls, one))
         try:
-            arguments = type_arguments(self._cls, base, names)
+            arguments = type_arguments(self.cls, base, names)
         except NameError as error:
             self._breach(f": its type parameters mention {error.name!r}, which is not known there")
             return None
@@ -173,20 +208,26 @@ class _Reader:
                 f" stores {inner.__name__} as an event and as a state that may be None, under one "
                 "name; give the state a class of its own"
             )
-        return state_type, event_types, tuple(one for one, _ in found if one is not None)
+        self.stored_types = tuple(one for one, _ in found if one is not None)
+        if self.cls.empty_state is Entity.empty_state and not _may_be_none(state_type):
+            self._breach(
+                f" has no empty_state(self), so it begins with None, which is no {shown(state_type)};"
+                f" add the method, or say that the state may be None: {shown(state_type)} | None"
+            )
+        return state_type, event_types
 
     def _check_state_methods(self) -> None:
-        if self._cls.empty_state is not Entity.empty_state:
+        if self.cls.empty_state is not Entity.empty_state:
             self._check_method("empty_state", (), "self alone")
-        if not issubclass(self._cls, EventSourcedEntity):
+        if not issubclass(self.cls, EventSourcedEntity):
             return
-        if self._cls.apply_event is EventSourcedEntity.apply_event:
+        if self.cls.apply_event is EventSourcedEntity.apply_event:
             self._breach(" has no apply_event(self, event), which makes state of its events")
         else:
             self._check_method("apply_event", ("event",), "self and the event")
 
     def _check_method(self, name: str, given: tuple[str, ...], shown: str) -> None:
-        method = getattr(self._cls, name)
+        method = getattr(self.cls, name)
         if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
             self._breach(f".{name} must be a plain def: it computes and never waits")
             return
@@ -200,11 +241,11 @@ class _Reader:
     ) -> tuple[ToolDefinition, ...]:
         tools = []
         for name, handler in handlers.items():
-            said = tool_mark(self._cls, name)
+            said = tool_mark(self.cls, name)
             if said is None:
                 continue
             tool, problems = define_tool(mark.id, summary, handler, said)
-            self.problems += [f"{self._name}: {problem}" for problem in problems]
+            self.problems += [f"{self.name}: {problem}" for problem in problems]
             if tool is not None:
                 tools.append(tool)
         return tuple(tools)
@@ -212,11 +253,11 @@ class _Reader:
     # -- constructor -----------------------------------------------------------------------
 
     def _dependencies(self, names: dict[str, Any]) -> dict[str, Any]:
-        constructor = self._cls.__init__
+        constructor = self.cls.__init__
         if constructor is object.__init__:
             return {}
         try:
-            hints = hints_of(constructor, self._cls, names)
+            hints = hints_of(constructor, self.cls, names)
         except Exception as error:
             reason = getattr(error, "name", None) or error
             self._breach(f".__init__: the annotations mention {reason!r}, which is unknown")
@@ -226,12 +267,16 @@ class _Reader:
             if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
                 continue
             kind = hints.get(one.name)
-            problem = _wrong_dependency(one, kind, computes=not issubclass(self._cls, Workflow))
+            problem = _wrong_dependency(one, kind, computes=not issubclass(self.cls, Workflow))
             if problem is not None:
                 self._breach(f".__init__{problem}")
             else:
                 wanted[one.name] = kind
         return wanted
+
+
+def _may_be_none(state_type: Any) -> bool:
+    return not {NoneType, Any, object}.isdisjoint(union_members(state_type))
 
 
 def _wrong_dependency(one: inspect.Parameter, kind: Any, *, computes: bool) -> str | None:

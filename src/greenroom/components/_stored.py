@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, get_origin
 
 from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
 from greenroom.components._hints import settle_annotations, shown
-from greenroom.components.definition import ComponentDefinition, StoredTypeInfo
+from greenroom.components.definition import StoredTypeInfo
 from greenroom.components.type_names import (
     TypeMark,
     built_in_name,
@@ -96,17 +96,16 @@ def _past_null(migration: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda old: None if old is None else migration(old)
 
 
-def type_name_clashes(definitions: Sequence[ComponentDefinition]) -> list[str]:
+def type_name_clashes(stored_types: Iterable[StoredTypeInfo]) -> list[str]:
     """Two classes under one name; what is stored under it could be read as either."""
     problems = []
     first: dict[str, Any] = {}
-    for definition in definitions:
-        for stored in definition.stored_types:
-            mine = without_none(stored.python_type)
-            other = first.setdefault(stored.name, mine)
-            # A dataclass with slots is a second class with the same mark.
-            if mark_of(mine) is not mark_of(other):
-                problems.append(
-                    f"{shown(mine)} and {shown(other)} both have the type name {stored.name!r}"
-                )
+    for stored in stored_types:
+        mine = without_none(stored.python_type)
+        other = first.setdefault(stored.name, mine)
+        # A dataclass with slots is a second class with the same mark.
+        if mark_of(mine) is not mark_of(other):
+            problems.append(
+                f"{shown(mine)} and {shown(other)} both have the type name {stored.name!r}"
+            )
     return list(dict.fromkeys(problems))

@@ -27,6 +27,8 @@ class CommandContext:
     sequence_number: int
     """The number of the instance's last record before this command; 0 for a fresh one."""
     is_deleted: bool
+    now: datetime
+    """The time on the service's clock, in UTC; tests move it."""
     metadata: Metadata
     """What the caller sent along; it is not stored."""
     principal: str | None

@@ -52,6 +52,9 @@ def component(
         >>> from greenroom.components import Effect, KeyValueEntity
         >>> @component("greeting")
         ... class Greeting(KeyValueEntity[str]):
+        ...     def empty_state(self) -> str:
+        ...         return "Hello"
+        ...
         ...     def change(self, text: str) -> Effect[str]:
         ...         return self.effects.update_state(text).then_reply(text)
     """

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from types import FunctionType, MethodType
 from typing import Any, Generic, Never, TypeVar
 
 from greenroom.components.metadata import Metadata
@@ -107,7 +108,20 @@ class Persisted(Generic[S]):
         return self
 
     def then_reply(self, reply: Callable[[S], R]) -> Effect[R]:
-        """Answer with a function of the new state. It must be pure: it runs before the commit."""
+        """Answer with a function of the new state. It must be pure: it runs before the commit.
+
+        A function, since only the events make the state; after `update_state`, where the new
+        state is at hand, `then_reply` takes the value itself.
+
+        Raises:
+            TypeError: It is a value.
+        """
+        if not callable(reply):
+            message = (
+                "then_reply takes a function of the new state after persist, as "
+                f"then_reply(lambda state: ...), not {reply!r:.200}"
+            )
+            raise TypeError(message)
         return PersistEvents(self._events, self._delete, self._expire_after, self._then_run, reply)
 
 
@@ -134,7 +148,14 @@ class Updated(Generic[S]):
         return self
 
     def then_reply(self, reply: R) -> Effect[R]:
-        """Answer with a value."""
+        """Answer with a value; the new state is at hand, so no function is needed.
+
+        Raises:
+            TypeError: It is a function.
+        """
+        if isinstance(reply, FunctionType | MethodType):
+            message = "then_reply takes the reply itself after update_state, not a function"
+            raise TypeError(message)
         return UpdateState(
             self._state, self._metadata, self._delete, self._expire_after, self._then_run, reply
         )
@@ -187,6 +208,37 @@ class KeyValueEffects(EntityEffects, Generic[S]):
     def delete_entity(self, metadata: Metadata | None = None) -> Updated[S]:
         """Delete the entity: it reads as empty, and takes no more writes."""
         return Updated(None, metadata, delete=True)
+
+
+def no_effect(target: str, returned: object) -> str:
+    """What to tell whoever wrote a handler that returned something else than its effect.
+
+    Args:
+        target: The handler, as `component.handler`.
+        returned: What it returned.
+    """
+    if isinstance(returned, Persisted | Updated):
+        begun = "persist(...)" if isinstance(returned, Persisted) else "update_state(...)"
+        return (
+            f"{target} returned an unfinished effect; end it with .then_reply(...), "
+            f"as self.effects.{begun}.then_reply({_REPLIES[type(returned)]})"
+        )
+    if isinstance(returned, PersistEvents | UpdateState):
+        return f"{target} returned an effect of another kind of entity; use self.effects"
+    if isinstance(returned, Effect):
+        return f"{target} returned {returned!r}, which nobody knows how to carry out"
+    return (
+        f"{target} returned {returned!r:.200}, which is no effect; "
+        "return one, as self.effects.reply(...)"
+    )
+
+
+def read_only_writes(target: str) -> str:
+    """What to tell whoever wrote a handler that stores something and said that it would not."""
+    return f"{target} is read-only but returned an effect that stores; let it return Effect[...]"
+
+
+_REPLIES = {Persisted: "lambda state: ...", Updated: "..."}
 
 
 def plain_function(function: Callable[[Any], object]) -> Callable[[Any], object]:

@@ -66,7 +66,11 @@ class Entity(Component, Generic[S]):
     _greenroom: EntitySession[S]
 
     def empty_state(self) -> S:
-        """The state of an instance that nothing was stored for. Override it; the default is None."""
+        """The state of an instance that nothing was stored for.
+
+        The default is None, which is a state only where the class says so, as
+        `KeyValueEntity[Profile | None]`; other classes must have an `empty_state`.
+        """
         return None  # type: ignore[return-value]
 
     @property

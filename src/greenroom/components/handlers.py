@@ -115,11 +115,18 @@ class HandlerDefinition:
                 return args + rest if rest else args
         return self._without_sharing(self._validated(self._named(args, kwargs)))
 
-    def bind_mapping(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    def bind_mapping(
+        self, arguments: Mapping[str, Any], *, beside: tuple[str, ...] = ()
+    ) -> tuple[Any, ...]:
         """The positional values for a call from JSON.
 
         Text where an object or a number is due is decoded, but only after it has failed as it
         is: some models send arguments as JSON inside text.
+
+        Args:
+            arguments: By name.
+            beside: What the caller may give as well and somebody else reads, to be named among
+                what is known.
 
         Raises:
             InvalidArgumentsError: Names every parameter that does not fit.
@@ -129,11 +136,11 @@ class HandlerDefinition:
         except ValidationError as error:
             decoded = self._with_text_decoded(arguments, error)
             if decoded is None:
-                raise self._invalid(error) from error
+                raise self._invalid(error, beside) from error
             try:
                 return self._from_json(decoded)
             except ValidationError:
-                raise self._invalid(error) from error
+                raise self._invalid(error, beside) from error
 
     def _from_json(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
         try:
@@ -217,8 +224,10 @@ class HandlerDefinition:
                     continue
         return None if decoded == arguments else decoded
 
-    def _invalid(self, error: ValidationError) -> InvalidArgumentsError:
-        return InvalidArgumentsError(self.target, describe(error, self._names))
+    def _invalid(
+        self, error: ValidationError, beside: tuple[str, ...] = ()
+    ) -> InvalidArgumentsError:
+        return InvalidArgumentsError(self.target, describe(error, (*beside, *self._names)))
 
     def encode_arguments(self, values: tuple[Any, ...]) -> bytes:
         """Arguments as JSON, to cross to another process.

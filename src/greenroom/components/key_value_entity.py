@@ -16,6 +16,9 @@ class KeyValueEntity(Entity[S], Generic[S]):
     Example:
         >>> @component("profile")                                     # doctest: +SKIP
         ... class ProfileEntity(KeyValueEntity[Profile]):
+        ...     def empty_state(self) -> Profile:
+        ...         return Profile()
+        ...
         ...     def rename(self, name: str) -> Effect[Profile]:
         ...         changed = self.state.model_copy(update={"name": name})
         ...         return self.effects.update_state(changed).then_reply(changed)

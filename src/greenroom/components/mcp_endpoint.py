@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.components.tools import ToolDefinition, resolve_tools
@@ -53,7 +54,7 @@ def mcp_endpoint(
     Args:
         path: Where, in the service's HTTP app.
         server_name: How the server names itself.
-        server_version: Its version.
+        server_version: Its version; the service's by default.
         instructions: What the client's model should know about the server as a whole.
         tools: Component classes, or `Component.tools(...)`, whose tools are offered as they are.
 
@@ -78,9 +79,11 @@ def endpoint_info(cls: Any) -> McpEndpointInfo | None:
 
 
 def read_endpoint(
-    cls: type[Any], definitions: Mapping[type[Any], ComponentDefinition]
+    cls: type[Any],
+    definitions: Mapping[type[Any], ComponentDefinition],
+    broken: Mapping[type[Any], Sequence[ToolDefinition]] = MappingProxyType({}),
 ) -> tuple[McpEndpointDefinition | None, list[str]]:
-    """An endpoint class, and every breach of the rules in it."""
+    """An endpoint class, and every breach of the rules in it; `broken` as in `resolve_tools`."""
     name = getattr(cls, "__qualname__", repr(cls))
     info = endpoint_info(cls)
     if info is None:
@@ -93,7 +96,7 @@ def read_endpoint(
         )
     if not info.server_name.strip():
         problems.append(f"{name}: server_name must not be empty")
-    tools, wrong = resolve_tools(info.tools, definitions)
+    tools, wrong = resolve_tools(info.tools, definitions, broken)
     problems += [f"{name}: {problem}" for problem in wrong]
     if problems:
         return None, problems

@@ -6,13 +6,14 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from greenroom.components._hints import union_members
-from greenroom.components.function_tool import Approval, ToolAnnotation
+from greenroom.components.function_tool import Approval, ToolAnnotation, tool_mark
 from greenroom.components.schema import input_schema, output_schema, shape_of
 from greenroom.errors import InvalidArgumentsError, InvalidIdError
 from greenroom.ids import entity_ref
@@ -89,7 +90,8 @@ class ToolDefinition:
             except InvalidIdError as error:
                 problems.append(f"{self.id_parameter or 'instance id'}: {error}")
         try:
-            values = self.handler.bind_mapping(given)
+            beside = () if self.id_parameter is None else (self.id_parameter,)
+            values = self.handler.bind_mapping(given, beside=beside)
         except InvalidArgumentsError as error:
             problems += error.problems
         if problems:
@@ -172,13 +174,22 @@ def _hints(
 
 
 def resolve_tools(
-    entries: Iterable[object], definitions: Mapping[type[Any], ComponentDefinition]
+    entries: Iterable[object],
+    definitions: Mapping[type[Any], ComponentDefinition],
+    broken: Mapping[type[Any], Sequence[ToolDefinition]] = MappingProxyType({}),
 ) -> tuple[list[ToolDefinition], list[str]]:
-    """The tools of some components and tool sets, sorted by name, and what is wrong."""
+    """The tools of some components and tool sets, sorted by name, and what is wrong.
+
+    Args:
+        entries: Component classes, or `Component.tools(...)`.
+        definitions: The service's components, by class.
+        broken: Classes whose own breaches are told elsewhere, with those of their tools that
+            could be read: what is wrong with an entry that names one is told all the same.
+    """
     found: dict[str, ToolDefinition] = {}
     problems: list[str] = []
     for entry in entries:
-        chosen, wrong = _tools_of(entry, definitions)
+        chosen, wrong = _tools_of(entry, definitions, broken)
         problems += wrong
         for tool in chosen:
             other = found.setdefault(tool.name, tool)
@@ -191,21 +202,27 @@ def resolve_tools(
 
 
 def _tools_of(
-    entry: object, definitions: Mapping[type[Any], ComponentDefinition]
+    entry: object,
+    definitions: Mapping[type[Any], ComponentDefinition],
+    broken: Mapping[type[Any], Sequence[ToolDefinition]],
 ) -> tuple[list[ToolDefinition], list[str]]:
     chosen = ToolSet(entry) if isinstance(entry, type) else entry
     if not isinstance(chosen, ToolSet):
         return [], [f"{entry!r} gives no tools; name a component class, or its tools(...)"]
     name = getattr(chosen.component, "__name__", repr(chosen.component))
-    if not (chosen.bind is None or callable(chosen.bind) or is_instance_id(chosen.bind)):
-        return [], [f"{name}.tools(bind={chosen.bind!r}): no instance can have this id"]
-    if callable(chosen.bind) and (wrong := _wrong_with(chosen.bind)):
-        return [], [f"{name}.tools(bind=...): {wrong}"]
-    definition = definitions.get(chosen.component)
-    if definition is None:
-        return [], [f"{name} gives tools but is not among the service's components"]
     problems = []
-    known = {tool.handler.name for tool in definition.tools}
+    if not (chosen.bind is None or callable(chosen.bind) or is_instance_id(chosen.bind)):
+        problems.append(f"{name}.tools(bind={chosen.bind!r}): no instance can have this id")
+    if callable(chosen.bind) and (wrong := _wrong_with(chosen.bind)):
+        problems.append(f"{name}.tools(bind=...): {wrong}")
+    if chosen.component in definitions:
+        offered: Sequence[ToolDefinition] = definitions[chosen.component].tools
+    elif chosen.component in broken:
+        offered = broken[chosen.component]
+    else:
+        problems.append(f"{name} gives tools but is not among the service's components")
+        return [], problems
+    known = {one for one in dir(chosen.component) if tool_mark(chosen.component, one) is not None}
     for word, names in (("only", chosen.only), ("exclude", chosen.exclude)):
         for unknown in sorted((names or frozenset()) - known):
             problems.append(
@@ -214,11 +231,11 @@ def _tools_of(
             )
     tools = [
         tool
-        for tool in definition.tools
+        for tool in offered
         if (chosen.only is None or tool.handler.name in chosen.only)
         and tool.handler.name not in (chosen.exclude or ())
     ]
-    if not tools and not problems:
+    if not tools and not problems and chosen.component not in broken:
         problems.append(f"{name} has no tools; mark a handler with @function_tool")
     if chosen.bind is not None:
         tools = [_bound(tool, chosen.bind) for tool in tools]

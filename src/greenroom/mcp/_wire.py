@@ -22,6 +22,7 @@ UNSUPPORTED_VERSION: Final = -32022
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 IDEMPOTENCY_KEY: Final = "greenroom/idempotencyKey"
 HANDLER_KEY: Final = "greenroom/handler"

@@ -6,6 +6,7 @@ that is ahead is used only if every newer revision says of itself that it merely
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from greenroom.settings import Settings
+
+_log = logging.getLogger("greenroom.migrations")
 
 VERSION_TABLE = "greenroom_alembic_version"
 REVISION = "revision:"
@@ -72,7 +75,7 @@ def prepare(settings: Settings) -> None:
                     f"The database is at revision {state.current or 'none'}, the code needs "
                     f"{state.head}. Run `greenroom db upgrade`, or set GREENROOM_MIGRATE=auto."
                 )
-            _upgrade(engine, settings)
+            _upgrade(engine, settings, state)
 
 
 def upgrade(settings: Settings) -> str:
@@ -87,7 +90,7 @@ def upgrade(settings: Settings) -> str:
                 f"({state.head}). Install the newer greenroom."
             )
         if state.current != state.head or not state.has_slices:
-            _upgrade(engine, settings)
+            _upgrade(engine, settings, state)
     return state.head
 
 
@@ -149,12 +152,16 @@ def _check_newer_only_add(engine: Engine, state: _State) -> None:
         )
 
 
-def _upgrade(engine: Engine, settings: Settings) -> None:
+def _upgrade(engine: Engine, settings: Settings, before: _State) -> None:
     with translated(), _locked(engine, settings) as connection:
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         _set_up(connection, settings)
+    if before.current is None:
+        _log.info("The database was set up, at revision %s", before.head)
+    else:
+        _log.info("The database was upgraded from revision %s to %s", before.current, before.head)
 
 
 @contextmanager

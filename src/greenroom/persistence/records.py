@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from greenroom.errors import PersistenceError
     from greenroom.ids import EntityRef
@@ -150,15 +151,15 @@ class StoredInstance:
 
 @dataclass(slots=True)
 class InstanceSummary:
-    """One line of a listing of instances."""
+    """One line of a listing of instances. Times are in UTC."""
 
     ref: EntityRef
     kind: str
     sequence_number: int
-    created_at: int
-    updated_at: int
-    deleted_at: int | None
-    expires_at: int | None
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    expires_at: datetime | None
     step: str | None = None
 
 

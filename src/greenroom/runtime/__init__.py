@@ -5,6 +5,7 @@ From the inside out: `_future`, `_dispatch` and `_actor` make pykka actors that 
 together; `_owner` and `_peers` share the slices with other processes; `_client` is the way in.
 """
 
+from greenroom.persistence import InstanceSummary
 from greenroom.runtime._calls import Answer, CallRequest, call_chain
 from greenroom.runtime._client import (
     AsyncComponentClient,
@@ -34,6 +35,7 @@ __all__ = [
     "DependencyProvider",
     "DetailedReply",
     "EntityClient",
+    "InstanceSummary",
     "Retries",
     "Runtime",
     "StoredEvent",

@@ -488,15 +488,20 @@ class ComponentClient:
 
         Raises:
             UnknownComponentError: The service has no such component.
+            InvalidCallError: It is no event sourced entity.
             InvalidIdError: The id can't be one.
         """
-        return EntityClient(self._caller, *_address(self._caller, component, entity_id))
+        return EntityClient(
+            self._caller, *_entity(self._caller, component, EventSourcedEntity, entity_id)
+        )
 
     def for_key_value_entity(
         self, component: type[KeyValue], entity_id: str
     ) -> EntityClient[KeyValue]:
         """The instance of a key value entity under an id; raises as its sibling does."""
-        return EntityClient(self._caller, *_address(self._caller, component, entity_id))
+        return EntityClient(
+            self._caller, *_entity(self._caller, component, KeyValueEntity, entity_id)
+        )
 
     def for_workflow(
         self, component: type[WorkflowClass], workflow_id: str
@@ -564,13 +569,17 @@ class AsyncComponentClient:
         self, component: type[EventSourced], entity_id: str
     ) -> AsyncEntityClient[EventSourced]:
         """The instance of an event sourced entity under an id."""
-        return AsyncEntityClient(self._caller, *_address(self._caller, component, entity_id))
+        return AsyncEntityClient(
+            self._caller, *_entity(self._caller, component, EventSourcedEntity, entity_id)
+        )
 
     def for_key_value_entity(
         self, component: type[KeyValue], entity_id: str
     ) -> AsyncEntityClient[KeyValue]:
         """The instance of a key value entity under an id."""
-        return AsyncEntityClient(self._caller, *_address(self._caller, component, entity_id))
+        return AsyncEntityClient(
+            self._caller, *_entity(self._caller, component, KeyValueEntity, entity_id)
+        )
 
     def for_workflow(
         self, component: type[WorkflowClass], workflow_id: str
@@ -646,6 +655,25 @@ def _address(
 ) -> tuple[ComponentDefinition, EntityRef]:
     definition = caller.definition_of(component)
     return definition, entity_ref(definition.id, entity_id)
+
+
+_METHODS: dict[type[Any], tuple[str, str]] = {
+    EventSourcedEntity: ("for_event_sourced_entity", "an event sourced entity"),
+    KeyValueEntity: ("for_key_value_entity", "a key value entity"),
+}
+
+
+def _entity(
+    caller: Caller, component: type[Any], wanted: type[Any], entity_id: str
+) -> tuple[ComponentDefinition, EntityRef]:
+    address = _address(caller, component, entity_id)
+    if not issubclass(component, wanted):
+        name = component.__name__
+        right, kind = next(one for base, one in _METHODS.items() if issubclass(component, base))
+        raise InvalidCallError(
+            f"{name} is {kind}: call {right}({name}, ...), not {_METHODS[wanted][0]}."
+        )
+    return address
 
 
 __all__ = [

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from greenroom.clock import to_datetime
 from greenroom.components import (
     CommandContext,
+    Effect,
     EntitySession,
     EventContext,
     Failure,
     Metadata,
     Reply,
+    read_only_writes,
 )
 from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
 from greenroom.errors import (
@@ -144,9 +146,9 @@ class EntityActor(SlicedActor):
             self._reply(call, effect)
         elif type(effect) is Failure:
             self._decline(call, effect.error)
-        elif call.handler.read_only:
+        elif call.handler.read_only and isinstance(effect, Effect):
             # What promises to change nothing runs without approval, and beside others.
-            self._crash(call, TypeError(f"{call.target} is read-only but returned {effect!r}"))
+            self._crash(call, TypeError(read_only_writes(call.target)))
         else:
             self._write(call, effect)
 
@@ -161,6 +163,7 @@ class EntityActor(SlicedActor):
             command_name=call.handler.name,
             sequence_number=self.sequence_number,
             is_deleted=self.session.deleted,
+            now=to_datetime(self.host.clock.now_ms()),
             metadata=call.metadata or Metadata.EMPTY,
             principal=call.principal,
             idempotency_key=call.idempotency_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from greenroom.components import PersistEvents, WithMetadata
+from greenroom.components import PersistEvents, WithMetadata, no_effect
 from greenroom.components.session import PHASE_EVENT, PHASE_IDLE
 from greenroom.errors import CommandError, PayloadTooLargeError
 from greenroom.persistence import NewRecord, RecordKind
@@ -22,7 +22,7 @@ class EventSourcedActor(EntityActor):
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not PersistEvents:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         if self.refuse_if_deleted(call):
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from greenroom.components import UpdateState
+from greenroom.components import UpdateState, no_effect
 from greenroom.errors import PayloadTooLargeError
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer
@@ -20,7 +20,7 @@ class KeyValueActor(EntityActor):
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not UpdateState:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         if self.refuse_if_deleted(call):
             return

@@ -82,6 +82,11 @@ class StoredReader:
         self._host(component)
         return self._journal.instances(component, after=after, limit=limit)
 
+    def exists(self, ref: EntityRef) -> bool:
+        """Whether anything was ever stored for an instance."""
+        self._host(ref.component)
+        return self._journal.load(ref, latest_only=True).head.instance_id != 0
+
     def events(self, ref: EntityRef, *, after: int, limit: int) -> list[StoredEvent[Any]]:
         """What an instance has been through, after a sequence number."""
         return events(self._host(ref.component), ref, after, limit)

@@ -326,6 +326,11 @@ class Runtime:
 
     # -- looking ---------------------------------------------------------------------------
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not yet told to stop."""
+        return self._status == "ready"
+
     def is_ready(self) -> bool:
         """Whether calls can be made: recovered, and owning what it should."""
         return self._status == "ready" and self._owner.is_settled()

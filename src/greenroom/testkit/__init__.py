@@ -2,6 +2,7 @@
 
 from greenroom.testkit._clock import ManualClock
 from greenroom.testkit._entity import CommandResult, EventSourcedTestKit, KeyValueTestKit
+from greenroom.testkit._mcp import McpTestClient, ToolAnswer
 from greenroom.testkit._service import ServiceTestKit
 
 __all__ = [
@@ -9,5 +10,7 @@ __all__ = [
     "EventSourcedTestKit",
     "KeyValueTestKit",
     "ManualClock",
+    "McpTestClient",
     "ServiceTestKit",
+    "ToolAnswer",
 ]

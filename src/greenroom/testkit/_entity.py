@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from greenroom.clock import to_datetime
 from greenroom.components import (
@@ -24,6 +24,8 @@ from greenroom.components import (
     WithMetadata,
     define,
     new_instance,
+    no_effect,
+    read_only_writes,
 )
 from greenroom.components.session import PHASE_COMMAND, PHASE_EVENT, PHASE_IDLE
 from greenroom.errors import EntityDeletedError
@@ -62,6 +64,9 @@ class CommandResult(Generic[R, S]):
 
 class _Kit(Generic[C, S, E]):
     """What both kits have in common."""
+
+    _writes: ClassVar[type[Effect[Any]]]
+    """The effect with which a handler of this kind of entity stores something."""
 
     def __init__(
         self,
@@ -153,12 +158,10 @@ class _Kit(Generic[C, S, E]):
                 sequence_number=self._sequence_number,
                 reply_metadata=effect.metadata or Metadata.EMPTY,
             )
-        if not isinstance(effect, PersistEvents | UpdateState):
-            message = f"{found.target} returned {effect!r}, which is no effect"
-            raise TypeError(message)
+        if not isinstance(effect, self._writes):
+            raise TypeError(no_effect(found.target, effect))
         if found.read_only:
-            message = f"{found.target} is read-only but returned {effect!r}; return Effect[...]"
-            raise TypeError(message)
+            raise TypeError(read_only_writes(found.target))
         if self.is_deleted:
             raise EntityDeletedError(self._ref)
         return self._store(found, effect)
@@ -203,6 +206,7 @@ class _Kit(Generic[C, S, E]):
             command_name=handler.name,
             sequence_number=self._sequence_number,
             is_deleted=self.is_deleted,
+            now=to_datetime(self._clock.now_ms()),
             metadata=self._metadata,
             principal=self._principal,
             idempotency_key=None,
@@ -226,13 +230,15 @@ class EventSourcedTestKit(_Kit[C, S, E]):
         component: The entity's class.
         entity_id: The id of the instance.
         dependencies: What its constructor is given, by parameter name.
-        clock: The time that events are given.
+        clock: The time that handlers see and events are given; move it with `advance`.
 
     Example:
         >>> kit = EventSourcedTestKit(ShoppingCart).given(ItemAdded(...))   # doctest: +SKIP
         >>> result = kit.run(ShoppingCart.add_item, "tea", quantity=2)      # doctest: +SKIP
         >>> result.events, result.state                                     # doctest: +SKIP
     """
+
+    _writes = PersistEvents
 
     def __init__(
         self,
@@ -315,6 +321,8 @@ class KeyValueTestKit(_Kit[C, S, E]):
         >>> kit = KeyValueTestKit(ProfileEntity).given(Profile(name="Ada"))  # doctest: +SKIP
         >>> kit.run(ProfileEntity.rename, "Grace").state                     # doctest: +SKIP
     """
+
+    _writes = UpdateState
 
     def given(self, state: S) -> Self:
         """Let this be the state that was stored before."""

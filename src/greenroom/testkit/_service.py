@@ -9,14 +9,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from greenroom.testkit._clock import ManualClock
+from greenroom.testkit._mcp import McpTestClient
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.testclient import TestClient
+
     from greenroom.runtime import ComponentClient
     from greenroom.service import Service
 
 
+_HOST = "testkit"
+
+
 class ServiceTestKit:
     """Runs a service on a temporary SQLite file, from entering to leaving.
+
+    Its components are called with `client`, its routes with `http`, its tools with `mcp()`.
 
     Args:
         service: The service; it is not started itself, but one like it.
@@ -32,6 +43,7 @@ class ServiceTestKit:
     def __init__(self, service: Service) -> None:
         self._original = service
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._http: TestClient | None = None
         self.clock = ManualClock()
         self.service = service
 
@@ -40,20 +52,71 @@ class ServiceTestKit:
         """Calls the components of the running service."""
         return self.service.client
 
+    @property
+    def app(self) -> FastAPI:
+        """The running service as an application, for a test client of your own.
+
+        It uses the service that runs already, so its start-up and shutdown may be left out.
+        """
+        return self.service.app
+
+    @property
+    def http(self) -> TestClient:
+        """Sends HTTP requests to the service's routes, without a network.
+
+        An error that a route does not handle is raised in the test. Needs
+        `pip install "greenroom[testing]"`.
+
+        Example:
+            >>> kit.http.get("/seats/a-1").json()                            # doctest: +SKIP
+        """
+        if self._http is None:
+            from starlette.testclient import TestClient  # needs a package that servers don't
+
+            self._http = TestClient(self.app, base_url=f"http://{_HOST}")
+            self._http.__enter__()
+        return self._http
+
+    def mcp(self, path: str = "/mcp", *, headers: Mapping[str, str] | None = None) -> McpTestClient:
+        """Calls the tools of an MCP endpoint, over HTTP as any client does; needs what `http` needs.
+
+        Args:
+            path: Where the endpoint is.
+            headers: Sent along with each request.
+
+        Example:
+            >>> kit.mcp().call_tool("counter_get", {"counter_id": "c-1"})    # doctest: +SKIP
+        """
+        return McpTestClient(self.http, path, headers or {})
+
     def advance(self, duration: timedelta) -> None:
         """Let time pass, and let everything happen that has come due."""
         self.clock.advance(duration)
         asyncio.run(self.service.runtime.sweep())
 
     def restart(self) -> None:
-        """Stop the service and start it again, on the same file."""
-        self.service.runtime.stop()
+        """Stop the service and start it again, on the same file.
+
+        `client`, `app`, `http` and `mcp()` are new ones afterwards.
+        """
+        self._stop()
         self._start()
+
+    def _stop(self) -> None:
+        http, self._http = self._http, None
+        try:
+            if http is not None:
+                http.__exit__(None, None, None)
+        finally:
+            self.service.runtime.stop()
 
     def _start(self) -> None:
         assert self._folder is not None
         settings = self._original.settings.model_copy(
-            update={"database_url": f"sqlite:///{self._folder.name}/greenroom.db"}
+            update={
+                "database_url": f"sqlite:///{self._folder.name}/greenroom.db",
+                "allowed_hosts": [*self._original.settings.allowed_hosts, _HOST],
+            }
         )
         self.service = self._original.with_settings(settings, clock=self.clock)
         self.service.runtime.start()
@@ -69,6 +132,8 @@ class ServiceTestKit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.service.runtime.stop()
-        if self._folder is not None:
-            self._folder.cleanup()
+        try:
+            self._stop()
+        finally:
+            if self._folder is not None:
+                self._folder.cleanup()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
+from typing_extensions import TypeIs
 
 from greenroom.web._correlation import CorrelationMiddleware
 from greenroom.web._dependencies import keep_runtime
@@ -28,7 +29,7 @@ RESERVED_PATHS = ("/health/live", "/health/ready")
 """Paths that every service has."""
 
 
-def is_router(candidate: object) -> bool:
+def is_router(candidate: object) -> TypeIs[APIRouter]:
     """Whether this is a FastAPI router, and not a class of endpoints."""
     return isinstance(candidate, APIRouter)
 
@@ -39,9 +40,9 @@ def paths_of(router: Any) -> list[str]:
     return [path for path in paths if isinstance(path, str)]
 
 
-def new_app(name: str, version: str = "") -> FastAPI:
+def new_app(name: str, version: str) -> FastAPI:
     """An application with nothing in it yet, named after the service."""
-    return FastAPI(title=name, version=version or "0.1.0")
+    return FastAPI(title=name, version=version)
 
 
 def add_greenroom(
@@ -81,6 +82,11 @@ def _hang_in(app: FastAPI, path: str, endpoint: AsgiApp) -> None:
 def _with_runtime(inner: Lifespan, runtime: Runtime) -> Lifespan:
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Mapping[str, Any] | None]:
+        if runtime.is_running:
+            # Whoever started it (`service.running()`, a test kit) stops it, too.
+            async with inner(app) as state:
+                yield state
+            return
         await runtime.start_async()
         try:
             async with inner(app) as state:

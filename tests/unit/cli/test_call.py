@@ -56,6 +56,17 @@ def test_a_tool_may_be_named_as_it_is_listed(url: str) -> None:
     assert main(["call", "counter/c", "counter_increase", "--url", f"{url}/mcp"]) == 0
 
 
+def test_the_service_is_looked_for_where_the_settings_say(
+    url: str, caller: ScriptedCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`greenroom run` and `greenroom call` in one environment find each other."""
+    monkeypatch.setenv("GREENROOM_PORT", url.rpartition(":")[2])
+    monkeypatch.setenv("GREENROOM_HOST", "0.0.0.0")
+
+    assert main(["call", "counter/c", "increase"]) == 0
+    assert len(caller.calls) == 1
+
+
 def test_what_the_command_declined_is_printed_and_fails(
     url: str, caller: ScriptedCaller, capsys: pytest.CaptureFixture[str]
 ) -> None:

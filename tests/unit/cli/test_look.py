@@ -1,6 +1,8 @@
 """`greenroom components|instances|events|state|check`: looking without disturbing."""
 
 import json
+import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,7 +82,7 @@ def test_state_is_shown_now_and_as_it_was(target: str, running: Service, capsys:
     assert main(["state", target, "counter/a/b", "--at", "1"]) == 0
     assert json.loads(capsys.readouterr().out) == {"total": 2, "notes": []}
 
-    assert main(["state", target, "profile/ada"]) == 0
+    assert main(["state", target, "profile/ada", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"name": "Ada", "tags": []}
 
 
@@ -89,6 +91,10 @@ def test_state_is_shown_now_and_as_it_was(target: str, running: Service, capsys:
     [
         (["instances", "cart"], 1, "no component 'cart'"),
         (["events", "cart/c-1"], 1, "no component 'cart'"),
+        (["events", "counter/zz"], 1, "There is no instance counter/zz: nothing was ever stored"),
+        (["events", "counter/zz", "--json"], 1, "greenroom instances "),
+        (["state", "profile/zz"], 1, "There is no instance profile/zz"),
+        (["state", "counter/zz", "--at", "0"], 1, "There is no instance counter/zz"),
         (["state", "counter"], 2, "write COMPONENT/INSTANCE"),
         (["state", "counter/a/b", "--at", "9"], 1, "counter/a/b is at 2"),
         (["state", "counter/a/b", "--at", "-1"], 1, "0 or more"),
@@ -117,6 +123,51 @@ def test_a_service_and_its_database_are_checked(
 ) -> None:
     assert main(["check", target]) == 0
     assert "every stored type has a path to the code" in capsys.readouterr().out
+
+
+def test_definitions_are_checked_without_a_database(
+    target: str, database: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that builds, and before the first start."""
+    assert main(["check", target]) == 0
+    out = capsys.readouterr().out
+    assert "definitions: 2 component(s), 1 MCP endpoint(s)" in out
+    assert f"database: not checked: there is no {database}" in out
+    assert not database.exists()
+
+    monkeypatch.setenv("GREENROOM_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/none")
+    sys.modules.pop(target.partition(":")[0])
+    assert main(["check", target]) == 0
+    assert "database: not checked: it can't be reached." in capsys.readouterr().out
+
+
+def test_a_pipeline_may_insist_on_the_database(target: str, database: Path, capsys: Output) -> None:
+    assert main(["check", target, "--require-database"]) == 1
+    assert "The database was not checked: there is no" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_database_is_a_problem(
+    target: str, database: Path, capsys: Output
+) -> None:
+    database.write_text("a note, and certainly no database")
+
+    assert main(["check", target]) == 1
+    assert "file is not a database" in capsys.readouterr().err
+
+
+def test_a_database_that_the_service_would_migrate_is_no_problem(
+    target: str, database: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it may not."""
+    sqlite3.connect(database).close()
+    assert database.exists()
+    assert main(["check", target]) == 0
+    assert "it lacks the migration(s) 0001" in capsys.readouterr().out
+
+    monkeypatch.setenv("GREENROOM_MIGRATE", "off")
+    sys.modules.pop(target.partition(":")[0])
+    assert main(["check", target]) == 1
+    assert "Run `greenroom db upgrade`" in capsys.readouterr().err
 
 
 def test_a_stored_type_that_the_code_has_lost_is_found(

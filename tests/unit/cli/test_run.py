@@ -63,7 +63,13 @@ def test_a_service_runs_until_it_is_told_to_stop(target: str, stop: signal.Signa
 
     assert process.returncode == 0
     lines = [json.loads(line) for line in err.splitlines()]
-    assert f"MCP at http://127.0.0.1:{port}/mcp" in [line["message"] for line in lines]
+    assert [line["message"] for line in lines] == [
+        "The database was set up, at revision 0001",
+        f"counters on http://127.0.0.1:{port}",
+        f"MCP at http://127.0.0.1:{port}/mcp",
+        "Stopping; what was accepted is finished first",
+        "counters has stopped",
+    ], "in this order, and nothing of the libraries below"
 
 
 def test_a_port_in_use_is_told_in_a_sentence(target: str, database: Path) -> None:

@@ -49,6 +49,8 @@ def test_a_good_component_is_read() -> None:
         With more to say.
         """
 
+        def empty_state(self) -> Thing: ...
+
         def __init__(self, service: Service, context: EntityContext) -> None: ...
 
         @function_tool
@@ -91,6 +93,8 @@ def test_handlers_of_generic_bases_and_mixins_are_inherited() -> None:
     """Their type variables stand for what the class says."""
 
     class Readable(KeyValueEntity[S], Generic[S]):
+        def empty_state(self) -> S: ...
+
         def current(self) -> ReadOnlyEffect[S]: ...
 
         def replace(self, new: S) -> Effect[S]: ...
@@ -113,11 +117,11 @@ def test_handlers_of_generic_bases_and_mixins_are_inherited() -> None:
 
 def test_only_its_own_functions_are_handlers() -> None:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def set(self, value: int) -> Effect[int]: ...
 
     @component("two")
-    class Two(KeyValueEntity[int]):
+    class Two(KeyValueEntity[int | None]):
         def set(self, value: int) -> Effect[int]: ...
 
     with pytest.raises(UnknownHandlerError):
@@ -133,7 +137,7 @@ def not_a_component() -> Any:
 
 
 def without_decorator() -> Any:
-    class Bare(KeyValueEntity[int]):
+    class Bare(KeyValueEntity[int | None]):
         def set(self) -> Effect[int]: ...
 
     return Bare
@@ -141,7 +145,7 @@ def without_decorator() -> Any:
 
 def bad_id() -> Any:
     @component("Bad Id")
-    class BadId(KeyValueEntity[int]):
+    class BadId(KeyValueEntity[int | None]):
         def set(self) -> Effect[int]: ...
 
     return BadId
@@ -158,6 +162,8 @@ def without_types() -> Any:
 def nameless_state() -> Any:
     @component("nameless")
     class OfNameless(KeyValueEntity[Nameless]):
+        def empty_state(self) -> Nameless: ...
+
         def set(self) -> Effect[int]: ...
 
     return OfNameless
@@ -165,7 +171,7 @@ def nameless_state() -> Any:
 
 def nameless_event() -> Any:
     @component("nameless-event")
-    class OfNamelessEvent(EventSourcedEntity[int, Thing | Nameless]):
+    class OfNamelessEvent(EventSourcedEntity[int | None, Thing | Nameless]):
         def set(self) -> Effect[int]: ...
 
         def apply_event(self, event: Thing | Nameless) -> int: ...
@@ -175,15 +181,23 @@ def nameless_event() -> Any:
 
 def without_apply_event() -> Any:
     @component("no-apply")
-    class NoApply(EventSourcedEntity[int, Thing]):
+    class NoApply(EventSourcedEntity[int | None, Thing]):
         def set(self) -> Effect[int]: ...
 
     return NoApply
 
 
+def without_empty_state() -> Any:
+    @component("no-empty-state")
+    class NoEmptyState(KeyValueEntity[Thing]):
+        def put(self) -> Effect[int]: ...
+
+    return NoEmptyState
+
+
 def only_reads() -> Any:
     @component("only-reads")
-    class OnlyReads(KeyValueEntity[int]):
+    class OnlyReads(KeyValueEntity[int | None]):
         def get(self) -> ReadOnlyEffect[int]: ...
 
     return OnlyReads
@@ -191,7 +205,7 @@ def only_reads() -> Any:
 
 def no_handlers() -> Any:
     @component("no-handlers")
-    class NoHandlers(KeyValueEntity[int]):
+    class NoHandlers(KeyValueEntity[int | None]):
         """Nothing."""
 
     return NoHandlers
@@ -199,7 +213,7 @@ def no_handlers() -> Any:
 
 def bare_effect() -> Any:
     @component("bare-effect")
-    class BareEffect(KeyValueEntity[int]):
+    class BareEffect(KeyValueEntity[int | None]):
         def set(self) -> Effect: ...  # type: ignore[type-arg]
 
     return BareEffect
@@ -207,7 +221,7 @@ def bare_effect() -> Any:
 
 def asynchronous() -> Any:
     @component("asynchronous")
-    class Asynchronous(KeyValueEntity[int]):
+    class Asynchronous(KeyValueEntity[int | None]):
         async def set(self) -> Effect[int]: ...
 
     return Asynchronous
@@ -215,7 +229,7 @@ def asynchronous() -> Any:
 
 def star_args() -> Any:
     @component("star-args")
-    class StarArgs(KeyValueEntity[int]):
+    class StarArgs(KeyValueEntity[int | None]):
         def set(self, *values: int) -> Effect[int]: ...
 
     return StarArgs
@@ -223,7 +237,7 @@ def star_args() -> Any:
 
 def unannotated() -> Any:
     @component("unannotated")
-    class Unannotated(KeyValueEntity[int]):
+    class Unannotated(KeyValueEntity[int | None]):
         def set(self, value) -> Effect[int]: ...  # type: ignore[no-untyped-def]
 
     return Unannotated
@@ -231,7 +245,7 @@ def unannotated() -> Any:
 
 def keyword_only() -> Any:
     @component("keyword-only")
-    class KeywordOnly(KeyValueEntity[int]):
+    class KeywordOnly(KeyValueEntity[int | None]):
         def set(self, *, value: int) -> Effect[int]: ...
 
     return KeywordOnly
@@ -239,7 +253,7 @@ def keyword_only() -> Any:
 
 def hides_an_attribute() -> Any:
     @component("hides")
-    class Hides(KeyValueEntity[int]):
+    class Hides(KeyValueEntity[int | None]):
         def effects(self) -> Effect[int]: ...  # type: ignore[override]
 
     return Hides
@@ -247,7 +261,7 @@ def hides_an_attribute() -> Any:
 
 def wants_a_client() -> Any:
     @component("wants-client")
-    class WantsClient(KeyValueEntity[int]):
+    class WantsClient(KeyValueEntity[int | None]):
         def __init__(self, client: ComponentClient) -> None: ...
 
         def set(self) -> Effect[int]: ...
@@ -257,7 +271,7 @@ def wants_a_client() -> Any:
 
 def untyped_dependency() -> Any:
     @component("untyped-dependency")
-    class UntypedDependency(KeyValueEntity[int]):
+    class UntypedDependency(KeyValueEntity[int | None]):
         def __init__(self, something) -> None: ...  # type: ignore[no-untyped-def]
 
         def set(self) -> Effect[int]: ...
@@ -267,7 +281,7 @@ def untyped_dependency() -> Any:
 
 def private_tool() -> Any:
     @component("private-tool")
-    class PrivateTool(KeyValueEntity[int]):
+    class PrivateTool(KeyValueEntity[int | None]):
         @function_tool(description="Hidden")
         def _set(self) -> Effect[int]: ...
 
@@ -278,7 +292,7 @@ def private_tool() -> Any:
 
 def tool_without_effect() -> Any:
     @component("no-effect-tool")
-    class NoEffectTool(KeyValueEntity[int]):
+    class NoEffectTool(KeyValueEntity[int | None]):
         @function_tool(description="Nothing")
         def look(self) -> int: ...
 
@@ -289,7 +303,7 @@ def tool_without_effect() -> Any:
 
 def undescribed_tool() -> Any:
     @component("undescribed")
-    class Undescribed(KeyValueEntity[int]):
+    class Undescribed(KeyValueEntity[int | None]):
         @function_tool
         def set(self) -> Effect[int]: ...
 
@@ -298,7 +312,7 @@ def undescribed_tool() -> Any:
 
 def bad_tool_name() -> Any:
     @component("bad-tool")
-    class BadTool(KeyValueEntity[int]):
+    class BadTool(KeyValueEntity[int | None]):
         @function_tool(name="set it!", description="Sets")
         def set(self) -> Effect[int]: ...
 
@@ -307,7 +321,7 @@ def bad_tool_name() -> Any:
 
 def id_clash() -> Any:
     @component("clash")
-    class Clash(KeyValueEntity[int]):
+    class Clash(KeyValueEntity[int | None]):
         @function_tool(description="Sets")
         def set(self, clash_id: str) -> Effect[int]: ...
 
@@ -324,6 +338,8 @@ def unmigrated() -> Any:
 
     @component("unmigrated")
     class OfUnmigrated(KeyValueEntity[Unmigrated]):
+        def empty_state(self) -> Unmigrated: ...
+
         def set(self) -> Effect[int]: ...
 
     return OfUnmigrated
@@ -335,6 +351,8 @@ def bad_type_name() -> Any:
 
     @component("bad-type-name")
     class OfBadName(KeyValueEntity[BadName]):
+        def empty_state(self) -> BadName: ...
+
         def set(self) -> Effect[int]: ...
 
     return OfBadName
@@ -348,6 +366,7 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (nameless_state, "OfNameless stores Nameless, which has no permanent name"),
     (nameless_event, "OfNamelessEvent stores Nameless"),
     (without_apply_event, "NoApply has no apply_event"),
+    (without_empty_state, "with None, which is no Thing; add the method, or say that"),
     (only_reads, "OnlyReads has no handler that changes anything"),
     (no_handlers, "NoHandlers has no handlers"),
     (bare_effect, "BareEffect.set must say what it answers"),
@@ -366,6 +385,36 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (unmigrated, "nothing says how version 2 is read; add @migrates(Unmigrated, from_version=2)"),
     (bad_type_name, "@type_name('Bad Name') must be lower case"),
 ]
+
+
+def test_a_state_that_may_be_none_needs_no_empty_state() -> None:
+    """It begins with None then; so does a state of any type at all."""
+
+    @component("maybe")
+    class Maybe(KeyValueEntity[Thing | None]):
+        def put(self) -> Effect[int]: ...
+
+    class Begins:
+        def empty_state(self) -> Thing: ...
+
+    @component("mixed-in")
+    class MixedIn(Begins, KeyValueEntity[Thing]):
+        def put(self) -> Effect[int]: ...
+
+    assert [one.state_may_be_none for one in define_all([Maybe, MixedIn])] == [True, False]
+
+
+def test_a_class_without_its_decorator_is_read_all_the_same() -> None:
+    class Undecorated(KeyValueEntity[int]):
+        @function_tool
+        async def put(self) -> Effect[int]: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        define(Undecorated)
+
+    told = "\n".join(caught.value.problems)
+    for said in ('no @component("its-id")', "no empty_state", ".put must be a plain def"):
+        assert said in told
 
 
 @pytest.mark.parametrize(("make", "said"), BREACHES, ids=[make.__name__ for make, _ in BREACHES])
@@ -387,11 +436,11 @@ def test_every_breach_of_every_class_is_told_at_once() -> None:
 
 def test_two_components_of_one_id_are_told() -> None:
     @component("same")
-    class First(KeyValueEntity[int]):
+    class First(KeyValueEntity[int | None]):
         def set(self) -> Effect[int]: ...
 
     @component("same")
-    class Second(KeyValueEntity[int]):
+    class Second(KeyValueEntity[int | None]):
         def set(self) -> Effect[int]: ...
 
     with pytest.raises(DefinitionError, match=r"both have the component id 'same'"):
@@ -409,10 +458,14 @@ def test_two_classes_of_one_type_name_are_told() -> None:
 
     @component("twin-one")
     class First(KeyValueEntity[One]):
+        def empty_state(self) -> One: ...
+
         def set(self) -> Effect[int]: ...
 
     @component("twin-two")
     class Second(KeyValueEntity[Two]):
+        def empty_state(self) -> Two: ...
+
         def set(self) -> Effect[int]: ...
 
     with pytest.raises(DefinitionError, match="both have the type name 'definition-twin'"):
@@ -431,6 +484,8 @@ def test_two_classes_of_one_type_name_are_told() -> None:
 def test_scalars_and_containers_have_names_of_their_own(state: Any, name: str) -> None:
     @component("scalar")
     class Scalar(KeyValueEntity[state]):  # type: ignore[valid-type]
+        def empty_state(self) -> state: ...
+
         def set(self) -> Effect[int]: ...
 
     assert define(Scalar).stored_types[0].name == name
@@ -438,7 +493,7 @@ def test_scalars_and_containers_have_names_of_their_own(state: Any, name: str) -
 
 def test_bounds_and_texts_of_parameters_are_kept() -> None:
     @component("bounded")
-    class Bounded(KeyValueEntity[int]):
+    class Bounded(KeyValueEntity[int | None]):
         @function_tool(description="Sets")
         def set(
             self,

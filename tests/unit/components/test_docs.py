@@ -107,7 +107,7 @@ def test_what_the_annotation_says_comes_first() -> None:
     from pydantic import Field
 
     @component("docs")
-    class Docs(KeyValueEntity[int]):
+    class Docs(KeyValueEntity[int | None]):
         """Documents."""
 
         @function_tool

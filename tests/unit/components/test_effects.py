@@ -14,6 +14,7 @@ from greenroom.components import (
     ReadOnlyEffect,
     Reply,
     UpdateState,
+    no_effect,
 )
 
 EVENTS: EventSourcedEffects[int, str] = EventSourcedEffects()
@@ -93,6 +94,33 @@ def test_an_error_is_a_text_or_an_error_of_ones_own() -> None:
     assert (type(text.error), str(text.error)) == (CommandError, "Not now.")
     assert isinstance(kept, Failure)
     assert kept.error is own
+
+
+def test_a_reply_is_a_function_after_events_and_a_value_after_a_state() -> None:
+    """Whoever mixes them up learns it where it is written, not from the encoder."""
+    with pytest.raises(TypeError, match=r"function of the new state after persist.*not 'done'"):
+        EVENTS.persist("a").then_reply("done")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes the reply itself after update_state"):
+        STATES.update_state(1).then_reply(double)
+    with pytest.raises(TypeError, match="takes the reply itself after update_state"):
+        STATES.delete_entity().then_reply(lambda _state: 1)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (EVENTS.persist("a"), "self.effects.persist(...).then_reply(lambda state: ...)"),
+        (EVENTS.persist_all([]).delete_entity(), "unfinished effect; end it with .then_reply(...)"),
+        (STATES.update_state(1), "self.effects.update_state(...).then_reply(...)"),
+        (STATES.update_state(1).then_reply(2), "an effect of another kind of entity"),
+        (None, "returned None, which is no effect; return one, as self.effects.reply(...)"),
+        (3, "returned 3, which is no effect"),
+    ],
+)
+def test_what_was_returned_instead_of_an_effect_is_told_with_its_remedy(
+    returned: object, said: str
+) -> None:
+    assert said in no_effect("cart.add", returned)
 
 
 def test_what_is_not_finished_is_no_effect() -> None:

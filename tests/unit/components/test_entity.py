@@ -16,6 +16,8 @@ class Seen(EventSourcedEntity[int, str]):
     def __init__(self, context: EntityContext, name: str) -> None:
         self.at_first = (self.entity_id, context.entity_id, name)
 
+    def empty_state(self) -> int: ...
+
     def put(self) -> Effect[int]: ...
 
     def apply_event(self, event: str) -> int: ...
@@ -87,7 +89,7 @@ def test_while_an_event_is_applied_nothing_is_deleted() -> None:
 def test_effects_cost_nothing() -> None:
     """They are the same object for every entity of a kind."""
 
-    class One(KeyValueEntity[int]): ...
+    class One(KeyValueEntity[int | None]): ...
 
     entity, _ = seen()
     assert entity.effects is seen()[0].effects

@@ -34,6 +34,8 @@ def test_names_that_are_local_to_a_function_are_found() -> None:
     class Future(EventSourcedEntity["int", "Happened"]):
         """Written with annotations as text."""
 
+        def empty_state(self) -> int: ...
+
         class Answer(BaseModel):
             number: int
 
@@ -74,6 +76,8 @@ def test_local_dataclasses_and_typed_dicts_are_found_with_all_they_mention() -> 
 
     @component("future-order")
     class Orders(EventSourcedEntity[Order, Order]):
+        def empty_state(self) -> Order: ...
+
         def put(self, line: Line, options: Options) -> Effect[Order]: ...
 
         def apply_event(self, event: Order) -> Order: ...
@@ -99,7 +103,7 @@ def test_components_inside_classes_see_what_is_around_them() -> None:
             number: int
 
         @component("future-inside")
-        class Inside(KeyValueEntity[int]):
+        class Inside(KeyValueEntity[int | None]):
             class Own(BaseModel):
                 text: str
 
@@ -111,7 +115,7 @@ def test_components_inside_classes_see_what_is_around_them() -> None:
 
 def test_a_name_that_only_a_type_checker_knows_is_told() -> None:
     @component("future-checking")
-    class Checking(KeyValueEntity[int]):
+    class Checking(KeyValueEntity[int | None]):
         def __init__(self, fraction: Fraction) -> None: ...
 
         def put(self, fraction: Fraction) -> Effect[int]: ...
@@ -132,6 +136,8 @@ def test_names_in_quotes_are_found_inside_type_parameters() -> None:
 
     @component("future-quoted")
     class One(KeyValueEntity[list["Quoted"]]):
+        def empty_state(self) -> list[Quoted]: ...
+
         def put(self) -> Effect[Quoted]: ...
 
     assert define(One).state_type == list[Quoted]
@@ -144,7 +150,7 @@ def test_of_the_surroundings_only_types_are_kept() -> None:
     class Local(BaseModel): ...
 
     @component("future-kept")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, one: Local) -> Effect[int]: ...
 
     kept = component_mark(One)
@@ -158,7 +164,7 @@ def test_local_aliases_are_found() -> None:
     Numbers = TypeAliasType("Numbers", list[int])
 
     @component("future-alias")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, numbers: Numbers) -> Effect[Numbers]: ...
 
     handler = define(One).handlers["put"]

@@ -40,7 +40,7 @@ class Options(TypedDict):
 
 
 @component("handlers")
-class Handlers(KeyValueEntity[int]):
+class Handlers(KeyValueEntity[int | None]):
     """Handlers of every kind."""
 
     def plain(self, name: str, count: int = 1) -> Effect[str]: ...
@@ -223,7 +223,7 @@ def test_a_reply_that_could_not_be_read_again_is_refused() -> None:
         number: float = Field(default=1.0, gt=0)
 
     @component("replies")
-    class Replies(KeyValueEntity[int]):
+    class Replies(KeyValueEntity[int | None]):
         def one(self) -> Effect[Positive]: ...
 
         def text(self) -> Effect[str]: ...
@@ -252,7 +252,7 @@ def test_whether_a_reply_may_be_shared_depends_on_its_type() -> None:
 
 def test_a_duration_is_a_duration() -> None:
     @component("durations")
-    class Durations(KeyValueEntity[int]):
+    class Durations(KeyValueEntity[int | None]):
         def wait(self, duration: timedelta) -> Effect[None]: ...
 
     found = define(Durations).handlers["wait"]

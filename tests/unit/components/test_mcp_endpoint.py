@@ -8,7 +8,7 @@ from greenroom.errors import DefinitionError
 
 
 @component("box")
-class Box(KeyValueEntity[int]):
+class Box(KeyValueEntity[int | None]):
     """A box."""
 
     @function_tool(description="Puts.")

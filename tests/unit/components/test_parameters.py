@@ -45,7 +45,7 @@ class Point(NamedTuple):
 
 
 @component("parameters")
-class Parameters(KeyValueEntity[int]):
+class Parameters(KeyValueEntity[int | None]):
     """Handlers with parameters of every kind."""
 
     def optional(
@@ -201,7 +201,7 @@ def test_a_fingerprint_of_sets_is_the_same_in_every_process() -> None:
 
 def test_texts_inside_an_optional_describe_it() -> None:
     @component("texts")
-    class Texts(KeyValueEntity[int]):
+    class Texts(KeyValueEntity[int | None]):
         def put(self, note: Annotated[str, "A note"] | None = None) -> Effect[int]: ...
 
     [note] = define(Texts).handlers["put"].parameters
@@ -231,6 +231,8 @@ UserId = NewType("UserId", str)
 def test_new_types_are_what_they_are_made_of() -> None:
     @component("new-types")
     class NewTypes(KeyValueEntity[UserId]):
+        def empty_state(self) -> UserId: ...
+
         def put(self, user: UserId) -> Effect[UserId]: ...
 
     definition = define(NewTypes)
@@ -241,7 +243,7 @@ def test_new_types_are_what_they_are_made_of() -> None:
 
 def test_large_integers_survive_json_inside_text() -> None:
     @component("integers")
-    class Integers(KeyValueEntity[int]):
+    class Integers(KeyValueEntity[int | None]):
         def put(self, numbers: list[int]) -> Effect[int]: ...
 
     found = define(Integers).handlers["put"]

@@ -49,7 +49,7 @@ class Opaque:
 
 def static_handler() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         @staticmethod
         def put() -> Effect[int]: ...
 
@@ -58,7 +58,7 @@ def static_handler() -> Any:
 
 def without_self() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put() -> Effect[int]: ...  # type: ignore[misc]
 
     return One
@@ -66,14 +66,14 @@ def without_self() -> Any:
 
 def two_effects() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self) -> Effect[int] | ReadOnlyEffect[str]: ...
 
     return One
 
 
 def silent_override() -> Any:
-    class Base(KeyValueEntity[int]):
+    class Base(KeyValueEntity[int | None]):
         def put(self) -> Effect[int]: ...
 
     @component("one")
@@ -84,7 +84,7 @@ def silent_override() -> Any:
 
 
 def open_reply() -> Any:
-    class Base(KeyValueEntity[int], Generic[S]):
+    class Base(KeyValueEntity[int | None], Generic[S]):
         def put(self) -> Effect[S]: ...
 
     @component("one")
@@ -95,7 +95,7 @@ def open_reply() -> Any:
 
 def aliased_parameter() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, name: Annotated[str, Field(alias="theName")]) -> Effect[int]: ...
 
     return One
@@ -103,7 +103,7 @@ def aliased_parameter() -> Any:
 
 def tool_context_parameter() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, context: ToolContext) -> Effect[int]: ...
 
     return One
@@ -111,7 +111,7 @@ def tool_context_parameter() -> Any:
 
 def opaque_parameter() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, thing: Opaque) -> Effect[int]: ...
 
     return One
@@ -119,7 +119,7 @@ def opaque_parameter() -> Any:
 
 def generator() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self) -> Effect[int]:
             yield
 
@@ -129,6 +129,8 @@ def generator() -> Any:
 def asynchronous_apply() -> Any:
     @component("one")
     class One(EventSourcedEntity[int, int]):
+        def empty_state(self) -> int: ...
+
         def put(self) -> Effect[int]: ...
 
         async def apply_event(self, event: int) -> int: ...  # type: ignore[override]
@@ -138,7 +140,7 @@ def asynchronous_apply() -> Any:
 
 def typed_dict_event() -> Any:
     @component("one")
-    class One(EventSourcedEntity[int, Shape]):
+    class One(EventSourcedEntity[int | None, Shape]):
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: Shape) -> int: ...
@@ -148,7 +150,7 @@ def typed_dict_event() -> Any:
 
 def container_event() -> Any:
     @component("one")
-    class One(EventSourcedEntity[int, list[int]]):
+    class One(EventSourcedEntity[int | None, list[int]]):
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: list[int]) -> int: ...
@@ -159,6 +161,8 @@ def container_event() -> Any:
 def versions_in_a_container() -> Any:
     @component("one")
     class One(KeyValueEntity[list[Versioned]]):
+        def empty_state(self) -> list[Versioned]: ...
+
         def put(self) -> Effect[int]: ...
 
     return One
@@ -177,6 +181,8 @@ def one_name_for_two() -> Any:
 def opaque_state() -> Any:
     @component("one")
     class One(KeyValueEntity[type_name("rules-opaque")(Opaque)]):  # type: ignore[misc]
+        def empty_state(self) -> Any: ...
+
         def put(self) -> Effect[int]: ...
 
     return One
@@ -188,6 +194,8 @@ def taken_type_name() -> Any:
 
     @component("one")
     class One(KeyValueEntity[Number]):
+        def empty_state(self) -> Number: ...
+
         def put(self) -> Effect[int]: ...
 
     return One
@@ -199,6 +207,8 @@ def version_zero() -> Any:
 
     @component("one")
     class One(KeyValueEntity[Zero]):
+        def empty_state(self) -> Zero: ...
+
         def put(self) -> Effect[int]: ...
 
     return One
@@ -213,6 +223,8 @@ def migration_to_nowhere() -> Any:
 
     @component("one")
     class One(KeyValueEntity[Nowhere]):
+        def empty_state(self) -> Nowhere: ...
+
         def put(self) -> Effect[int]: ...
 
     return One
@@ -220,7 +232,7 @@ def migration_to_nowhere() -> Any:
 
 def optional_client() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def __init__(self, client: ComponentClient | None) -> None: ...
 
         def put(self) -> Effect[int]: ...
@@ -230,7 +242,7 @@ def optional_client() -> Any:
 
 def contradicting_hints() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         @function_tool(
             description="Puts.",
             annotations=[ToolAnnotation.DESTRUCTIVE, ToolAnnotation.NON_DESTRUCTIVE],
@@ -242,7 +254,7 @@ def contradicting_hints() -> Any:
 
 def long_tool_name() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         @function_tool(description="Puts.")
         def put_something_that_takes_a_very_long_time_to_say_in_full_words(
             self,
@@ -253,7 +265,7 @@ def long_tool_name() -> Any:
 
 def default_out_of_bounds() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, count: Annotated[int, Field(gt=0)] = 0) -> Effect[int]: ...
 
     return One
@@ -261,7 +273,7 @@ def default_out_of_bounds() -> Any:
 
 def default_of_another_type() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, tags: list[int] = ["x"]) -> Effect[int]: ...  # type: ignore[list-item]
 
     return One
@@ -269,7 +281,7 @@ def default_of_another_type() -> Any:
 
 def field_as_default() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self, count: int = Field(3, gt=0)) -> Effect[int]: ...
 
     return One
@@ -277,7 +289,7 @@ def field_as_default() -> Any:
 
 def two_bases() -> Any:
     @component("one")
-    class One(KeyValueEntity[int], EventSourcedEntity[int, int]):  # type: ignore[misc]
+    class One(KeyValueEntity[int | None], EventSourcedEntity[int, int]):  # type: ignore[misc]
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: int) -> int: ...
@@ -288,6 +300,8 @@ def two_bases() -> Any:
 def apply_event_of_two() -> Any:
     @component("one")
     class One(EventSourcedEntity[int, int]):
+        def empty_state(self) -> int: ...
+
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: int, more: int) -> int: ...  # type: ignore[override]
@@ -297,7 +311,7 @@ def apply_event_of_two() -> Any:
 
 def asynchronous_empty_state() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         async def empty_state(self) -> int: ...  # type: ignore[override]
 
         def put(self) -> Effect[int]: ...
@@ -307,7 +321,7 @@ def asynchronous_empty_state() -> Any:
 
 def static_empty_state() -> Any:
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         @staticmethod
         def empty_state() -> int: ...  # type: ignore[override]
 
@@ -363,6 +377,8 @@ def test_all_that_is_wrong_with_one_class_is_told_at_once() -> None:
 
     @component("Wrong Id")
     class Wrong(EventSourcedEntity[Opaque, Versioned | Opaque]):
+        def empty_state(self) -> Opaque: ...
+
         def __init__(self, thing, client: ComponentClient) -> None: ...  # type: ignore[no-untyped-def]
 
         async def one(self, *args: int) -> Effect: ...  # type: ignore[type-arg]
@@ -403,10 +419,14 @@ def test_an_optional_state_keeps_the_name_and_the_migrations_of_its_class() -> N
 def test_one_class_may_be_stored_by_several_components() -> None:
     @component("one")
     class One(KeyValueEntity[Versioned]):
+        def empty_state(self) -> Versioned: ...
+
         def put(self) -> Effect[int]: ...
 
     @component("two")
     class Two(EventSourcedEntity[Versioned, Versioned]):
+        def empty_state(self) -> Versioned: ...
+
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: Versioned) -> Versioned: ...
@@ -420,6 +440,8 @@ def test_a_state_and_an_event_of_one_name_are_told_within_one_component() -> Non
 
     @component("one")
     class One(EventSourcedEntity[Versioned, Impostor]):
+        def empty_state(self) -> Versioned: ...
+
         def put(self) -> Effect[int]: ...
 
         def apply_event(self, event: Impostor) -> Versioned: ...
@@ -438,6 +460,8 @@ def test_a_slots_dataclass_above_its_type_name_keeps_it() -> None:
 
     @component("one")
     class One(KeyValueEntity[Slots]):
+        def empty_state(self) -> Slots: ...
+
         def put(self, slots: Slots) -> Effect[Slots]: ...
 
     [stored] = define(One).stored_types
@@ -448,7 +472,7 @@ def test_helpers_are_no_handlers() -> None:
     """Private methods, properties and methods without an effect are the class's own business."""
 
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def put(self) -> Effect[int]: ...
 
         def _decline(self) -> Effect[int]: ...
@@ -466,7 +490,7 @@ def test_a_handler_may_be_called_as_a_builtin() -> None:
     """Even when its neighbours mention the builtin."""
 
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         def list(self) -> "ReadOnlyEffect[list[int]]": ...
 
         def put(self, values: "list[int]") -> "Effect[list[int]]": ...
@@ -486,7 +510,7 @@ def test_a_decorated_handler_keeps_its_signature() -> None:
         return inner
 
     @component("one")
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         @function_tool(description="Puts.")
         @logged
         def put(self, value: int = 3) -> Effect[int]: ...
@@ -501,7 +525,7 @@ def test_a_subclass_is_another_component_and_answers_to_its_bases_handlers() -> 
     """It inherits handlers, and tools, but neither the id nor the type name of its base."""
 
     @component("base")
-    class Base(KeyValueEntity[int]):
+    class Base(KeyValueEntity[int | None]):
         @function_tool(description="Puts.")
         def put(self) -> Effect[int]: ...
 
@@ -524,7 +548,7 @@ def test_decorators_without_their_brackets_are_told_at_once() -> None:
     with pytest.raises(TypeError, match=r'@component\("shopping-cart"\)'):
 
         @component  # type: ignore[arg-type]
-        class One(KeyValueEntity[int]): ...
+        class One(KeyValueEntity[int | None]): ...
 
     with pytest.raises(TypeError, match=r'@type_name\("item-added"\)'):
 
@@ -537,6 +561,8 @@ def test_events_may_be_applied_by_class() -> None:
 
     @component("one")
     class One(EventSourcedEntity[int, int | str]):
+        def empty_state(self) -> int: ...
+
         def put(self) -> Effect[int]: ...
 
         @singledispatchmethod
@@ -548,7 +574,7 @@ def test_events_may_be_applied_by_class() -> None:
 def test_what_a_decorator_writes_is_no_description() -> None:
     @component("one")
     @dataclass
-    class One(KeyValueEntity[int]):
+    class One(KeyValueEntity[int | None]):
         thing: Opaque
 
         def put(self) -> Effect[int]: ...

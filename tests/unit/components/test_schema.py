@@ -67,7 +67,7 @@ class Node(BaseModel):
 
 def tool_of(reply: Any = None, *, value: Any = int) -> ToolDefinition:
     @component("thing")
-    class Thing(KeyValueEntity[int]):
+    class Thing(KeyValueEntity[int | None]):
         """A thing."""
 
         @function_tool(description="Puts.")

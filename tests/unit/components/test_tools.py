@@ -59,7 +59,7 @@ class Options(TypedDict):
 
 
 @component("box")
-class Box(KeyValueEntity[int]):
+class Box(KeyValueEntity[int | None]):
     """A box with things in it.
 
     More about it.
@@ -103,6 +103,21 @@ def test_names_and_the_id_parameter_follow_the_component() -> None:
     assert "A box with things in it." in properties["box_id"]["description"]
 
 
+def test_an_unknown_argument_is_told_with_all_that_are_known() -> None:
+    """The instance id too, where it is an argument."""
+    with pytest.raises(InvalidArgumentsError) as caught:
+        TOOLS["burn"].parse({"id": "b-1"}, CONTEXT)
+    assert caught.value.problems == (
+        "box_id: is required",
+        "id: unknown parameter; known: box_id",
+    )
+
+    [bound], _ = resolve_tools([Box.tools(only={"put"}, bind="mine")], BY_CLASS)
+    with pytest.raises(InvalidArgumentsError) as caught:
+        bound.parse({"box_id": "b-1", "thing": {}}, CONTEXT)
+    assert "box_id: unknown parameter; known: thing, count, tags" in str(caught.value)
+
+
 def test_the_schema_is_plain_and_whole() -> None:
     """Inlined, without titles of pydantic's or null; a field that is called title stays."""
     schema = TOOLS["put"].input_schema
@@ -142,7 +157,7 @@ def test_recursive_types_keep_their_definitions_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @component("forest")
-    class Forest(KeyValueEntity[int]):
+    class Forest(KeyValueEntity[int | None]):
         """Trees."""
 
         @function_tool(description="Plants.")
@@ -204,7 +219,7 @@ def test_the_same_tool_twice_is_one_tool() -> None:
 
 def test_what_is_wrong_with_a_choice_is_told() -> None:
     @component("other")
-    class Other(KeyValueEntity[int]):
+    class Other(KeyValueEntity[int | None]):
         """Another one."""
 
         @function_tool(description="Clashes.", name="box_put")
@@ -213,7 +228,7 @@ def test_what_is_wrong_with_a_choice_is_told() -> None:
         def plain(self) -> Effect[int]: ...
 
     @component("toolless")
-    class Toolless(KeyValueEntity[int]):
+    class Toolless(KeyValueEntity[int | None]):
         def plain(self) -> Effect[int]: ...
 
     known = {Box: DEFINITION, Other: define(Other), Toolless: define(Toolless)}
@@ -232,7 +247,7 @@ def test_what_is_wrong_with_a_choice_is_told() -> None:
 
 def tool_for(reply_type: Any) -> ToolDefinition:
     @component("shape")
-    class Shape(KeyValueEntity[int]):
+    class Shape(KeyValueEntity[int | None]):
         """A shape."""
 
         @function_tool(description="Answers.")

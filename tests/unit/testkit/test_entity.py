@@ -14,16 +14,18 @@ from greenroom import (
     KeyValueEntity,
     Metadata,
     ReadOnlyEffect,
+    Service,
     component,
     type_name,
 )
 from greenroom.errors import (
     CommandError,
     EntityDeletedError,
+    HandlerError,
     InvalidArgumentsError,
     UnknownHandlerError,
 )
-from greenroom.testkit import EventSourcedTestKit, KeyValueTestKit
+from greenroom.testkit import EventSourcedTestKit, KeyValueTestKit, ServiceTestKit
 from tests.support.components import (
     Count,
     Counter,
@@ -156,6 +158,9 @@ class Forgetful(EventSourcedEntity[Box, Increased]):
     def __init__(self, context: EntityContext, limit: Limit) -> None:
         self.known = (context.entity_id, self.entity_id, limit.value)
 
+    def empty_state(self) -> Box:
+        return Box()
+
     def add(self) -> Effect[str]:
         effects = self.effects.persist(Increased(by=1)).expire_after(timedelta(days=1))
         return effects.delete_entity().then_reply(lambda _box: "added")
@@ -187,6 +192,64 @@ def test_what_is_deleted_does_not_expire() -> None:
     kit = EventSourcedTestKit(Forgetful, dependencies={"limit": Limit(4)})
     result = kit.run(Forgetful.add)
     assert (result.deleted, result.expire_after) == (True, None)
+
+
+@component("unfinished-events")
+class UnfinishedEvents(EventSourcedEntity[Box, Increased]):
+    """Forgets to say what it answers."""
+
+    def empty_state(self) -> Box:
+        return Box()
+
+    def add(self) -> Effect[int]:
+        return self.effects.persist(Increased(by=1))  # type: ignore[return-value]
+
+    def read(self) -> ReadOnlyEffect[int]:
+        return self.effects.persist(Increased(by=1))  # type: ignore[return-value]
+
+    def nothing(self) -> Effect[int]: ...
+
+    def apply_event(self, event: Increased) -> Box:
+        return Box()
+
+
+@component("unfinished-state")
+class UnfinishedState(KeyValueEntity[int]):
+    """As its sibling."""
+
+    def empty_state(self) -> int:
+        return 0
+
+    def put(self) -> Effect[int]:
+        return self.effects.update_state(1)  # type: ignore[return-value]
+
+
+FORGOTTEN = "returned an unfinished effect; end it with .then_reply"
+
+
+def test_a_forgotten_reply_is_told() -> None:
+    for handler in (UnfinishedEvents.add, UnfinishedEvents.read):
+        with pytest.raises(TypeError, match=FORGOTTEN):
+            EventSourcedTestKit(UnfinishedEvents).run(handler)
+    with pytest.raises(TypeError, match="returned None, which is no effect"):
+        EventSourcedTestKit(UnfinishedEvents).run(UnfinishedEvents.nothing)
+    with pytest.raises(TypeError, match=FORGOTTEN):
+        KeyValueTestKit(UnfinishedState).run(UnfinishedState.put)
+
+
+def test_a_running_service_tells_a_forgotten_reply_in_its_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unfinished = Service("unfinished", components=[UnfinishedEvents, UnfinishedState])
+    with ServiceTestKit(unfinished) as kit:
+        for number, handler in enumerate((UnfinishedEvents.add, UnfinishedEvents.read)):
+            with pytest.raises(HandlerError):
+                kit.client.for_event_sourced_entity(UnfinishedEvents, f"e-{number}").ask(handler)
+        with pytest.raises(HandlerError):
+            kit.client.for_key_value_entity(UnfinishedState, "s").ask(UnfinishedState.put)
+
+    told = [str(one.exc_info[1]) for one in caplog.records if one.exc_info]
+    assert [FORGOTTEN in text for text in told] == [True, True, True]
 
 
 def test_a_read_only_handler_that_writes_is_told() -> None:

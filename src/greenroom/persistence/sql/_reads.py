@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, bindparam, func, select, tuple_
 
+from greenroom.clock import to_datetime
 from greenroom.ids import EntityRef
 from greenroom.persistence.records import (
     DueInstance,
@@ -25,6 +26,7 @@ from greenroom.persistence.tables import LOW_BITS, SLICE_BITS, blob, instance, j
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from greenroom.clock import Clock
 
@@ -170,10 +172,10 @@ class Reads:
                     EntityRef(row.component, row.instance),
                     row.kind,
                     row.sequence_number,
-                    row.created_at,
-                    row.updated_at,
-                    row.deleted_at,
-                    row.expires_at,
+                    to_datetime(row.created_at),
+                    to_datetime(row.updated_at),
+                    _time(row.deleted_at),
+                    _time(row.expires_at),
                     row.step,
                 )
                 for row in rows
@@ -304,3 +306,7 @@ def _record(ref: EntityRef, row: Any) -> StoredRecord:
         None if name is None else Encoded(name, version, payload.encode()),
         None if metadata is None else metadata.encode(),
     )
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else to_datetime(milliseconds)
