@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from greenroom import Settings, migrations
 from tests.support.eventually import eventually
 from tests.support.server import free_port
 
@@ -63,8 +64,9 @@ def test_a_service_runs_until_it_is_told_to_stop(target: str, stop: signal.Signa
 
     assert process.returncode == 0
     lines = [json.loads(line) for line in err.splitlines()]
+    latest = migrations.history(Settings())[-1].revision
     assert [line["message"] for line in lines] == [
-        "The database was set up, at revision 0001",
+        f"The database was set up, at revision {latest}",
         f"counters on http://127.0.0.1:{port}",
         f"MCP at http://127.0.0.1:{port}/mcp",
         "Stopping; what was accepted is finished first",

@@ -352,7 +352,7 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (optional_client, "One.__init__ asks for a ComponentClient; entities compute"),
     (contradicting_hints, "says both that it is and that it is not destructive"),
     (long_tool_name, "a name has 1 to 64 letters"),
-    (two_bases, "One is both an EventSourcedEntity and a KeyValueEntity"),
+    (two_bases, "One is EventSourcedEntity and KeyValueEntity at once"),
     (apply_event_of_two, "One.apply_event must be a method that takes self and the event"),
     (asynchronous_empty_state, "One.empty_state must be a plain def"),
     (static_empty_state, "One.empty_state must be a method that takes self alone"),
