@@ -14,7 +14,6 @@ from greenroom.components.contexts import (
 from greenroom.components.deferred import DeferredCall
 from greenroom.components.definition import (
     ComponentDefinition,
-    StoredTypeInfo,
     component,
     new_instance,
 )
@@ -68,7 +67,7 @@ from greenroom.components.tools import (
     render,
     resolve_tools,
 )
-from greenroom.components.type_names import migrates, type_name
+from greenroom.components.type_names import StoredTypeInfo, migrates, type_name
 from greenroom.components.workflow import Workflow, WorkflowSettings
 from greenroom.components.workflow_effects import (
     UNCHANGED,

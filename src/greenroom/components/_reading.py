@@ -22,7 +22,6 @@ from greenroom.components._stored import read_stored, read_stored_event, type_na
 from greenroom.components.definition import (
     ComponentDefinition,
     ComponentMark,
-    StoredTypeInfo,
     component_mark,
 )
 from greenroom.components.entity import Entity
@@ -30,7 +29,7 @@ from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.tools import ToolDefinition, define_tool
-from greenroom.components.type_names import without_none
+from greenroom.components.type_names import StoredTypeInfo, without_none
 from greenroom.components.workflow import Workflow
 from greenroom.components.workflow_operations import operations
 from greenroom.errors import DefinitionError

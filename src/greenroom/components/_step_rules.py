@@ -18,11 +18,11 @@ from greenroom.components._hints import (
     type_parameters_of,
 )
 from greenroom.components._stored import read_stored
-from greenroom.components.definition import StoredTypeInfo
 from greenroom.components.entity import Entity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.step import StepMark, is_async, step_mark
 from greenroom.components.step_definition import StepDefinition, StepParameter
+from greenroom.components.type_names import StoredTypeInfo
 from greenroom.components.workflow import Workflow
 from greenroom.components.workflow_effects import BranchEffect, StepEffect
 

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
 from greenroom.components._hints import settle_annotations, shown
-from greenroom.components.definition import StoredTypeInfo
 from greenroom.components.type_names import (
+    StoredTypeInfo,
     TypeMark,
     built_in_name,
     mark_of,

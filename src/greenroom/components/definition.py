@@ -14,6 +14,7 @@ from greenroom.components.entity import Component
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.session import EntitySession
 from greenroom.components.tools import ToolDefinition
+from greenroom.components.type_names import StoredTypeInfo
 from greenroom.errors import UnknownHandlerError
 
 if TYPE_CHECKING:
@@ -74,17 +75,6 @@ def component_mark(cls: type[Any]) -> ComponentMark | None:
     """What was said about this very class; a subclass inherits no id."""
     found = vars(cls).get(_MARK)
     return found if isinstance(found, ComponentMark) else None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTypeInfo:
-    """A type that a component stores."""
-
-    name: str
-    version: int
-    python_type: Any
-    migrations: Mapping[int, Callable[[Any], Any]]
-    """From version n to n + 1, on raw JSON, for every n below `version`."""
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from greenroom.components.definition import StoredTypeInfo
 from greenroom.components.step import MethodCall, Retry
+from greenroom.components.type_names import StoredTypeInfo
 
 
 @dataclass(frozen=True, slots=True)

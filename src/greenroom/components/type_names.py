@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -45,6 +45,17 @@ class TypeMark:
     version: int
     migrations: dict[int, Callable[[Any], Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTypeInfo:
+    """A type that a component stores."""
+
+    name: str
+    version: int
+    python_type: Any
+    migrations: Mapping[int, Callable[[Any], Any]]
+    """From version n to n + 1, on raw JSON, for every n below `version`."""
 
 
 def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:

@@ -13,7 +13,7 @@ from greenroom.runtime._calls import CallOrigin, CallRequest
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition
     from greenroom.runtime._position import StoredCommand
-    from greenroom.runtime._workflow_host import StepEngine
+    from greenroom.runtime._step_engine import StepEngine
 
 WAIT_SECONDS = 300.0
 """How long one question for the outcome waits; then it is asked again."""

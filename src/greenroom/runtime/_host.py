@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from greenroom.components import is_shareable
 from greenroom.errors import PayloadTooLargeError, UnreadableRecordError
 from greenroom.persistence import Codec, StoredType
-from greenroom.runtime._event_sourced_actor import EventSourcedActor
-from greenroom.runtime._key_value_actor import KeyValueActor
 from greenroom.runtime._recovery import Recovered, recover
 
 if TYPE_CHECKING:
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("greenroom.runtime")
 
-_KINDS: dict[str, type[EntityActor]] = {
-    "event-sourced-entity": EventSourcedActor,
-    "key-value-entity": KeyValueActor,
-}
 _PAGE = 1000
 
 
@@ -42,6 +36,7 @@ class EntityHost:
         self,
         definition: ComponentDefinition,
         *,
+        actor_class: type[EntityActor],
         settings: Settings,
         clock: Clock,
         journal: Journal,
@@ -52,6 +47,7 @@ class EntityHost:
         redeliver: Callable[[Envelope], None],
     ) -> None:
         self.definition = definition
+        self._actor_class = actor_class
         self.settings = settings
         self.clock = clock
         self.journal = journal
@@ -69,7 +65,7 @@ class EntityHost:
 
     def new_actor(self, ref: EntityRef) -> EntityActor:
         """A cold instance; its first command recovers it."""
-        return _KINDS[self.definition.kind](self, ref)
+        return self._actor_class(self, ref)
 
     def recover(self, ref: EntityRef) -> Recovered:
         """Read and rebuild an instance. Blocks on the database.

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from greenroom.components import ComponentDefinition
+from greenroom import migrations
+from greenroom.components import ComponentDefinition, HistoryEntry
 from greenroom.errors import SchemaError, UnknownComponentError
-from greenroom.migrations import history
 from greenroom.persistence import open_store
 from greenroom.runtime._host import EntityHost
-from greenroom.runtime._look import StoredEvent, events, state_at
+from greenroom.runtime._look import StoredEvent, events, history, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def reading(runtime: Runtime) -> Iterator[StoredReader]:
     if file is not None and not file.exists():
         # SQLite would make an empty file where there is none.
         raise SchemaError(f"There is no database at {file}. Run `greenroom db upgrade`.")
-    pending = [one.revision for one in history(runtime.settings) if not one.applied]
+    pending = [one.revision for one in migrations.history(runtime.settings) if not one.applied]
     if pending:
         raise SchemaError(
             f"The database lacks {len(pending)} migration(s), from {pending[0]}. "
@@ -95,6 +95,10 @@ class StoredReader:
         """The durable state of an instance after a sequence number (None: now)."""
         return state_at(self._host(ref.component), ref, sequence_number)
 
+    def history(self, ref: EntityRef, *, after: int, limit: int) -> list[HistoryEntry]:
+        """What a workflow has been through, after a sequence number."""
+        return history(self._host(ref.component), ref, after, limit)
+
     def stored_types(self, component: str) -> list[tuple[str, int]]:
         """Every type name and version that is stored for a component."""
         return self._journal.type_names(component)
@@ -121,6 +125,7 @@ def _still_host(
     absent = cast("Any", None)
     return EntityHost(
         definition,
+        actor_class=absent,
         settings=settings,
         clock=clock,
         journal=journal,

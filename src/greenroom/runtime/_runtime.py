@@ -37,14 +37,19 @@ from greenroom.runtime._deadlines import Deadlines, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
 from greenroom.runtime._directory import Directory
 from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
+from greenroom.runtime._entity_actor import EntityActor
+from greenroom.runtime._event_sourced_actor import EventSourcedActor
 from greenroom.runtime._future import ReplyFuture, refuse_blocking_here
 from greenroom.runtime._host import EntityHost, lent_threads
+from greenroom.runtime._key_value_actor import KeyValueActor
 from greenroom.runtime._look import StoredEvent, events, history, state_at
 from greenroom.runtime._owner import OwnerKeeper
+from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
 from greenroom.runtime._sweeps import Sweeper
 from greenroom.runtime._watchdog import Watchdog
-from greenroom.runtime._workflow_host import StepEngine, WorkflowHost
+from greenroom.runtime._workflow_actor import WorkflowActor
+from greenroom.runtime._workflow_host import WorkflowHost
 from greenroom.runtime._workflow_plans import plan_workflows
 from greenroom.runtime._writer import JournalWriter
 from greenroom.settings import Settings, load_settings
@@ -57,6 +62,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("greenroom.runtime")
 
+ACTORS: Mapping[str, type[EntityActor]] = {
+    "event-sourced-entity": EventSourcedActor,
+    "key-value-entity": KeyValueActor,
+    "workflow": WorkflowActor,
+}
 READ_THREADS = 4
 MAX_TEXT = 255
 """Characters in an idempotency key, a principal, or an id that travels with a call."""
@@ -218,6 +228,7 @@ class Runtime:
 
     def _host(self, definition: ComponentDefinition) -> EntityHost:
         parts: dict[str, Any] = {
+            "actor_class": ACTORS[definition.kind],
             "settings": self.settings,
             "clock": self.clock,
             "journal": self._store.journal,

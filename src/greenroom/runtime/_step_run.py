@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom.components import Cancellation
 from greenroom.runtime._calls import call_chain, call_origin
@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from greenroom.ids import EntityRef
+    from greenroom.runtime._actor import Inbox
     from greenroom.runtime._calls import CallOrigin
+    from greenroom.runtime._step_engine import StepEngine
     from greenroom.runtime._step_threads import Work
-    from greenroom.runtime._workflow_actor import WorkflowActor
-    from greenroom.runtime._workflow_host import StepEngine
+
+
+class StepOwner(Protocol):
+    """What an attempt needs of the actor it works for."""
+
+    ref: EntityRef
+    actor_inbox: Inbox
+
+    def step_over(self, run: StepRun, result: Any, error: BaseException | None) -> None:
+        """An attempt has ended; told on a slice of the actor."""
+        ...
 
 
 class StepRun:
@@ -37,7 +48,7 @@ class StepRun:
 
     def __init__(
         self,
-        actor: WorkflowActor,
+        actor: StepOwner,
         branch: int | None,
         name: str,
         *,

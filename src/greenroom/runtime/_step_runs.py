@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.runtime._position import Attempts, Position, StoredCall, StoredCommand
-    from greenroom.runtime._workflow_actor import WorkflowActor
+    from greenroom.runtime._step_run import StepOwner
+    from greenroom.runtime._workflow_host import WorkflowHost
     from greenroom.runtime._workflow_plans import StepPlan
 
 FAREWELL = -1
@@ -27,9 +28,9 @@ FAREWELL = -1
 class StepRuns:
     """Under way by their branch; None is the only step of a workflow without branches."""
 
-    def __init__(self, actor: WorkflowActor) -> None:
+    def __init__(self, actor: StepOwner, host: WorkflowHost) -> None:
         self._actor = actor
-        self._host = actor.host
+        self._host = host
         self._ref = actor.ref
         self._runs: dict[int | None, StepRun] = {}
 

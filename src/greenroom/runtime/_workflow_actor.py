@@ -62,7 +62,7 @@ from greenroom.runtime._position import (
 )
 from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_runs import FAREWELL, StepRuns
-from greenroom.runtime._transitions import Planner
+from greenroom.runtime._transitions import OUTCOMES, Planner
 from greenroom.runtime._workflow_status import due_time, said, status_of
 from greenroom.runtime._writer import deliver
 
@@ -89,7 +89,7 @@ class WorkflowActor(EntityActor):
         super().__init__(host, ref)
         self.position = Position()
         self.progress = Progress()
-        self._runs = StepRuns(self)
+        self._runs = StepRuns(self, host)
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
         self._alarm: Alarm | None = None
@@ -413,7 +413,7 @@ class WorkflowActor(EntityActor):
     def _take_branch_result(self, run: StepRun, result: Any) -> None:
         assert run.branch is not None
         if type(result) is ChildOutcome:
-            value = self.host.encode_outcome(result)
+            value = StoredValue.of(OUTCOMES.encode(result))
         elif type(result) is StepResult:
             plan = self.host.plan.step(run.name)
             assert plan is not None

@@ -8,36 +8,16 @@ from typing import TYPE_CHECKING, Any
 from greenroom.components import WorkflowSession, new_instance
 from greenroom.persistence import Codec, Head, StoredType
 from greenroom.runtime._host import EntityHost
-from greenroom.runtime._position import Position, Progress, StoredValue, read_position
+from greenroom.runtime._position import Position, Progress, read_position
 from greenroom.runtime._recovery import recover_latest
-from greenroom.runtime._transitions import OUTCOMES
-from greenroom.runtime._workflow_actor import WorkflowActor
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from greenroom.components import ChildOutcome, ComponentDefinition, StoredTypeInfo
+    from greenroom.components import ComponentDefinition, StoredTypeInfo
     from greenroom.ids import EntityRef
-    from greenroom.runtime._alarms import Alarms
-    from greenroom.runtime._calls import Answer, CallRequest
-    from greenroom.runtime._step_threads import StepThreads
+    from greenroom.runtime._step_engine import StepEngine
     from greenroom.runtime._workflow_plans import WorkflowPlan
-
-
-@dataclass(slots=True)
-class StepEngine:
-    """What all workflows of a service run their steps with."""
-
-    loop: asyncio.AbstractEventLoop
-    threads: StepThreads
-    alarms: Alarms
-    definitions: Mapping[str, ComponentDefinition]
-    call: Callable[[CallRequest], Awaitable[Answer]]
-    wake: Callable[[EntityRef], None]
-    """Let an instance look at what is due for it, if it lives in this process."""
-    stopping: bool = False
-    """No step is begun any more, and a failure may only mean that the service stops."""
 
 
 @dataclass(slots=True)
@@ -72,17 +52,9 @@ class WorkflowHost(EntityHost):
         # What is due before the next sweeps have looked twice is kept in memory.
         self.horizon_ms = int(settings.sweep_every.total_seconds() * 2000)
 
-    def new_actor(self, ref: EntityRef) -> WorkflowActor:
-        """A cold instance; its first message recovers it."""
-        return WorkflowActor(self, ref)
-
     def new_object(self, session: WorkflowSession[Any]) -> Any:
         """A fresh object of the workflow's class: one for each command and each step."""
         return new_instance(self.definition, session, self.dependencies)
-
-    def encode_outcome(self, outcome: ChildOutcome) -> StoredValue:
-        """How a child ended, as the result of its branch."""
-        return StoredValue.of(OUTCOMES.encode(outcome))
 
     def recover(self, ref: EntityRef) -> Any:
         """Read where an instance stands. Blocks on the database."""
