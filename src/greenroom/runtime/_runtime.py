@@ -299,9 +299,10 @@ class Runtime:
             return True
 
     async def _wind_down(self) -> None:
-        self._engine.stopping = True
+        self._engine.begin_to_stop()
         await self._sweeper.stop()
         await self._drain()
+        await self._engine.stop()
         self._forwarding = False
         await self._owner.stop_peers()
         while self._forwarded:  # noqa: ASYNC110 - for some milliseconds, once
@@ -321,7 +322,6 @@ class Runtime:
 
     def _close(self) -> None:
         self._watchdog.stop()
-        self._engine.threads.stop()
         self._writer.stop()
         self._dispatcher.stop()
         self._reads.shutdown(wait=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
     from greenroom.components import ComponentDefinition
     from greenroom.ids import EntityRef
     from greenroom.runtime._alarms import Alarms
     from greenroom.runtime._calls import Answer, CallRequest
+    from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._step_threads import StepThreads
+
+CANCEL_SECONDS = 1.0
+"""How long a stop waits for coroutines to end that were cancelled."""
 
 
 @dataclass(slots=True)
@@ -29,3 +33,24 @@ class StepEngine:
     """Let an instance look at what is due for it, if it lives in this process."""
     stopping: bool = False
     """No step is begun any more, and a failure may only mean that the service stops."""
+    runs: set[StepRun] = field(default_factory=set)
+    """Every attempt under way in this process."""
+
+    def begin_to_stop(self) -> None:
+        """Begin no more steps, and wait for no more children: others will, or a later start."""
+        self.stopping = True
+        for run in tuple(self.runs):
+            if run.waits:
+                run.cancel(self)
+
+    async def stop(self) -> None:
+        """Throw away what is still under way, and end its tasks."""
+        self.threads.stop()
+        runs = tuple(self.runs)
+        for run in runs:
+            run.cancel(self)
+        await asyncio.sleep(0)
+        tasks = [run.task for run in runs if run.task is not None]
+        if tasks:
+            # Code that will not be cancelled must not keep the service from stopping.
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from greenroom.components import Cancellation
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from greenroom.runtime._calls import CallOrigin
     from greenroom.runtime._step_engine import StepEngine
     from greenroom.runtime._step_threads import Work
+
+
+_log = logging.getLogger("greenroom.workflows")
 
 
 class StepOwner(Protocol):
@@ -34,7 +38,6 @@ class StepRun:
     """An attempt under way. The actor forgets it to throw its result away."""
 
     __slots__ = (
-        "_task",
         "_work",
         "actor",
         "attempt",
@@ -43,6 +46,7 @@ class StepRun:
         "name",
         "origin",
         "started_at",
+        "task",
         "times_out_at",
     )
 
@@ -65,29 +69,37 @@ class StepRun:
         self.origin = origin
         self.cancellation = Cancellation()
         self._work: Work | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether this does nothing but wait for another workflow."""
+        return self.times_out_at is None
 
     def start(self, engine: StepEngine, function: Callable[[], Any], *, is_async: bool) -> None:
         """Run the step: on a thread, or on the runtime's loop."""
         if is_async:
             self.start_coroutine(engine, function)
         else:
-            self._work = engine.threads.submit(lambda: self._run(function))
+            engine.runs.add(self)
+            self._work = engine.threads.submit(lambda: self._run(engine, function))
 
     def start_coroutine(
         self, engine: StepEngine, function: Callable[[], Coroutine[Any, Any, Any]]
     ) -> None:
         """Run something on the runtime's loop."""
-        engine.loop.call_soon_threadsafe(self._begin, function)
+        engine.runs.add(self)
+        engine.loop.call_soon_threadsafe(self._begin, engine, function)
 
     def cancel(self, engine: StepEngine) -> None:
         """Nobody waits for this any more."""
+        engine.runs.discard(self)
         self.cancellation.cancel()
         if self._work is not None:
             self._work.give_up()
         engine.loop.call_soon_threadsafe(self._cancel_task)
 
-    def _run(self, function: Callable[[], Any]) -> None:
+    def _run(self, engine: StepEngine, function: Callable[[], Any]) -> None:
         self._enter()
         result, error = None, None
         try:
@@ -95,30 +107,37 @@ class StepRun:
         # A SystemExit in a step is a failure of the step.
         except BaseException as problem:
             error = problem
-        self._report(result, error)
+        self._report(engine, result, error)
 
-    def _begin(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def _begin(self, engine: StepEngine, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         if not self.cancellation.is_set():
-            self._task = asyncio.get_running_loop().create_task(self._await(function))
+            self.task = asyncio.get_running_loop().create_task(self._await(engine, function))
 
-    async def _await(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _await(
+        self, engine: StepEngine, function: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> None:
         self._enter()
         result, error = None, None
         try:
             result = await function()
         except BaseException as problem:
             error = problem
-        self._report(result, error)
+        self._report(engine, result, error)
 
     def _cancel_task(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def _enter(self) -> None:
         ref: EntityRef = self.actor.ref
         call_chain.set((*call_chain.get(), ref))
         call_origin.set(self.origin)
 
-    def _report(self, result: Any, error: BaseException | None) -> None:
+    def _report(self, engine: StepEngine, result: Any, error: BaseException | None) -> None:
+        engine.runs.discard(self)
+        if self.cancellation.is_set():
+            # The actor knows this attempt no more, and may not even be there.
+            _log.debug("%s: a late result of step %s is thrown away", self.actor.ref, self.name)
+            return
         actor = self.actor
         actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))

@@ -43,6 +43,10 @@ class StepRuns:
     def __iter__(self) -> Iterator[int | None]:
         return iter(self._runs)
 
+    def any_step(self) -> bool:
+        """Whether code of the application runs, and not only waits for children."""
+        return any(not one.waits for one in self._runs.values())
+
     def take(self, run: StepRun) -> bool:
         """Take out an attempt that is over; False when nobody knows it any more."""
         if self._runs.get(run.branch) is not run:

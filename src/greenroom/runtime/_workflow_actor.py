@@ -374,7 +374,6 @@ class WorkflowActor(EntityActor):
     def step_over(self, run: StepRun, result: Any, error: BaseException | None) -> None:
         """An attempt has ended; told on a slice of this actor."""
         if not self._runs.take(run):
-            _log.debug("%s: a late result of step %s is thrown away", self.ref, run.name)
             return
         if error is not None and self.host.engine.stopping:
             # It may only have failed because the service stops; it runs again after the start.
@@ -737,7 +736,7 @@ class WorkflowActor(EntityActor):
 
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no step runs, and nothing is on its way to the disk."""
-        return not self._runs and super().is_quiet()
+        return not self._runs.any_step() and super().is_quiet()
 
 
 def _is_durable(write: PendingWrite | None) -> bool:
