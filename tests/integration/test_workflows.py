@@ -887,5 +887,3 @@ def test_a_step_can_t_call_its_own_workflow(running: Running, script: Script) ->
 
     assert comes_to(running.journey("j"), "ended")
     assert [type(one).__name__ for one in errors] == ["ReentrantCallError"]
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -13,11 +13,25 @@ if TYPE_CHECKING:
     from greenroom.ids import EntityRef
     from greenroom.runtime._alarms import Alarms
     from greenroom.runtime._calls import Answer, CallRequest
-    from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._step_threads import StepThreads
 
 CANCEL_SECONDS = 1.0
 """How long a stop waits for coroutines to end that were cancelled."""
+
+
+class UnderWay(Protocol):
+    """An attempt of a step, as far as stopping it goes."""
+
+    task: asyncio.Task[None] | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does nothing but wait for another workflow."""
+        ...
+
+    def cancel(self, engine: StepEngine) -> None:
+        """Nobody waits for this any more."""
+        ...
 
 
 @dataclass(slots=True)
@@ -33,7 +47,7 @@ class StepEngine:
     """Let an instance look at what is due for it, if it lives in this process."""
     stopping: bool = False
     """No step is begun any more, and a failure may only mean that the service stops."""
-    runs: set[StepRun] = field(default_factory=set)
+    runs: set[UnderWay] = field(default_factory=set)
     """Every attempt under way in this process."""
 
     def begin_to_stop(self) -> None:
