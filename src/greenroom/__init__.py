@@ -9,9 +9,11 @@ The front door: what users need is imported from here, and nothing inside import
 """
 
 from greenroom.components import (
+    Acl,
     Backoff,
     BranchEffect,
     ChildOutcome,
+    Claims,
     CommandContext,
     Compensate,
     DeferredCall,
@@ -21,9 +23,14 @@ from greenroom.components import (
     EventSourcedEntity,
     Fail,
     HistoryEntry,
+    Issuer,
+    Jwt,
     KeyValueEntity,
     Metadata,
+    Principal,
+    RateLimit,
     ReadOnlyEffect,
+    RequestContext,
     Retry,
     StepContext,
     StepEffect,
@@ -31,6 +38,7 @@ from greenroom.components import (
     ToolAnnotation,
     ToolCall,
     ToolContext,
+    ToolRequest,
     WithMetadata,
     Workflow,
     WorkflowSettings,
@@ -43,7 +51,14 @@ from greenroom.components import (
     step,
     type_name,
 )
-from greenroom.errors import CommandError, DefinitionError, GreenroomError, ToolError
+from greenroom.edge import AuditLog, AuditRecord, AuditSink
+from greenroom.errors import (
+    AccessDeniedError,
+    CommandError,
+    DefinitionError,
+    GreenroomError,
+    ToolError,
+)
 from greenroom.runtime import (
     AsyncComponentClient,
     AsyncEntityClient,
@@ -59,15 +74,21 @@ from greenroom.runtime import (
 )
 from greenroom.service import Service
 from greenroom.settings import Settings
-from greenroom.web import async_component_client, component_client
+from greenroom.web import async_component_client, component_client, request_context, secured
 
 __all__ = [
+    "AccessDeniedError",
+    "Acl",
     "AsyncComponentClient",
     "AsyncEntityClient",
     "AsyncWorkflowClient",
+    "AuditLog",
+    "AuditRecord",
+    "AuditSink",
     "Backoff",
     "BranchEffect",
     "ChildOutcome",
+    "Claims",
     "CommandContext",
     "CommandError",
     "Compensate",
@@ -85,9 +106,14 @@ __all__ = [
     "GreenroomError",
     "HistoryEntry",
     "InstanceSummary",
+    "Issuer",
+    "Jwt",
     "KeyValueEntity",
     "Metadata",
+    "Principal",
+    "RateLimit",
     "ReadOnlyEffect",
+    "RequestContext",
     "Retries",
     "Retry",
     "Service",
@@ -100,6 +126,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolRequest",
     "WithMetadata",
     "Workflow",
     "WorkflowClient",
@@ -112,6 +139,8 @@ __all__ = [
     "function_tool",
     "mcp_endpoint",
     "migrates",
+    "request_context",
+    "secured",
     "step",
     "type_name",
 ]

@@ -12,6 +12,7 @@
     │   │   ├── UnknownHandlerError
     │   │   ├── InvalidArgumentsError
     │   │   ├── IdempotencyKeyReusedError
+    │   │   ├── AccessDeniedError     the caller may not do this
     │   │   └── PayloadTooLargeError
     │   ├── EntityDeletedError        the instance takes no more writes
     │   ├── VersionMismatchError      the instance is not at the version the caller expected
@@ -190,6 +191,12 @@ class IdempotencyKeyReusedError(InvalidCallError):
             f"Idempotency key {key!r} was already used on {ref} for a different call; "
             "use a new key for a new command."
         )
+
+
+class AccessDeniedError(InvalidCallError):
+    """The caller may not do this. Nothing was done; its text is for the caller."""
+
+    code = "access-denied"
 
 
 class PayloadTooLargeError(InvalidCallError):

@@ -8,24 +8,44 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from greenroom.clock import SystemClock
 from greenroom.components import (
     McpEndpointDefinition,
     endpoint_info,
     read_all,
     read_endpoint,
 )
-from greenroom.edge import HostCheck, ToolCaller
-from greenroom.errors import DefinitionError
-from greenroom.mcp import McpEndpoint
+from greenroom.edge import (
+    METADATA_PATH,
+    Audit,
+    AuditLog,
+    Guard,
+    HostCheck,
+    Surroundings,
+    ToolCaller,
+    endpoint_problems,
+    security_problems,
+    settings_problems,
+)
+from greenroom.errors import ConfigurationError, DefinitionError
+from greenroom.mcp import McpEndpoint, ResourceMetadata
 from greenroom.runtime import Runtime, reading
 from greenroom.settings import Settings, load_settings
 from greenroom.version import package_version
-from greenroom.web import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
+from greenroom.web import (
+    RESERVED_PATHS,
+    add_greenroom,
+    is_router,
+    new_app,
+    paths_of,
+    securities_of,
+)
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
 
     from greenroom.clock import Clock
+    from greenroom.edge import AuditSink
     from greenroom.runtime import (
         AsyncComponentClient,
         ComponentClient,
@@ -46,6 +66,7 @@ class Service:
         clock: What time it is; for tests.
         version: Of the application: in its API's description, and what its MCP endpoints say
             unless they name their own. By default it says which greenroom it runs on.
+        audit: What keeps a record of tool calls; by default the logger `greenroom.audit`.
 
     Raises:
         DefinitionError: Components or endpoints are written wrongly; lists every breach of all.
@@ -58,7 +79,7 @@ class Service:
         ...     client.for_event_sourced_entity(ShoppingCart, "c-1").ask(ShoppingCart.get_cart)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is given by name
         self,
         name: str,
         *,
@@ -68,18 +89,22 @@ class Service:
         settings: Settings | None = None,
         clock: Clock | None = None,
         version: str | None = None,
+        audit: AuditSink | None = None,
     ) -> None:
         self.name = name
         self.version = f"greenroom {package_version()}" if version is None else version
         self.settings = settings or load_settings()
+        self._around = Surroundings(name, self.settings, clock or SystemClock())
+        self._audit = audit or AuditLog()
         self._parts: dict[str, Any] = {
             "components": components,
             "endpoints": endpoints,
             "dependencies": dependencies,
             "version": version,
+            "audit": audit,
         }
         self._routers: list[Any] = [one for one in endpoints if is_router(one)]
-        self._mcp_endpoints = _define(components, endpoints)
+        self._mcp_endpoints = _define(components, endpoints, self.settings)
         self.runtime = Runtime(
             components, settings=self.settings, clock=clock, dependencies=dependencies
         )
@@ -112,7 +137,13 @@ class Service:
         Adds the endpoints, `/health/live` and `/health/ready`, problem responses for errors of
         greenroom, a correlation id per request, and the runtime to the application's lifespan.
         """
-        add_greenroom(app, self.runtime, endpoints=self._mounted_endpoints(), routers=self._routers)
+        add_greenroom(
+            app,
+            self.runtime,
+            self._around,
+            endpoints=self._mounted_endpoints(),
+            routers=self._routers,
+        )
 
     @contextmanager
     def running(self) -> Iterator[ComponentClient]:
@@ -127,6 +158,25 @@ class Service:
             yield self.client
         finally:
             self.runtime.stop()
+
+    def service_token(self, audience: str) -> str:
+        """What proves this service's name to another one, good for a call within a minute.
+
+        Send it in the header `Greenroom-Service-Token`.
+
+        Args:
+            audience: The name of the service that is called.
+
+        Raises:
+            ConfigurationError: `GREENROOM_SERVICE_SECRET` is not set.
+        """
+        tokens = self._around.service_tokens()
+        if tokens is None:
+            raise ConfigurationError(
+                "Services prove their names with a secret that they share; set "
+                "GREENROOM_SERVICE_SECRET in both."
+            )
+        return tokens.issue(audience)
 
     @property
     def mcp_paths(self) -> list[str]:
@@ -148,36 +198,72 @@ class Service:
         """The same service with other settings, not started: for tests and tools."""
         return Service(self.name, settings=settings, clock=clock, **self._parts)
 
-    def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint]]:
-        caller = ToolCaller(self.runtime)
+    def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint | ResourceMetadata]]:
         hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
         for definition in self._mcp_endpoints:
             known = definition
             if not definition.server_version:
                 known = replace(definition, server_version=self.version)
+            security, tools = definition.security, definition.tools
+            audit = self._audit_of(definition)
+            guard = None
+            if security is not None:
+                guard = Guard(
+                    security, self._around, path=definition.path, tools=tools, audit=audit
+                )
+            authorize = None if security is None else security.authorize
+            caller = ToolCaller(self.runtime, authorize=authorize, audit=audit)
             endpoint = McpEndpoint(
-                known, caller, hosts, max_body_bytes=self.settings.max_body_bytes
+                known,
+                caller,
+                hosts,
+                max_body_bytes=self.settings.max_body_bytes,
+                guard=guard,
             )
             yield definition.path, endpoint
+            if guard is not None and security is not None and security.jwt is not None:
+                described = ResourceMetadata(guard, hosts)
+                yield METADATA_PATH + definition.path, described
+                if definition.cls is self._only_one_with_tokens:
+                    # Many clients look there first, or there alone.
+                    yield METADATA_PATH, described
+
+    @property
+    def _only_one_with_tokens(self) -> type | None:
+        with_tokens = [one.cls for one in self._mcp_endpoints if one.security and one.security.jwt]
+        return with_tokens[0] if len(with_tokens) == 1 else None
+
+    def _audit_of(self, definition: McpEndpointDefinition) -> Audit | None:
+        wanted = self.settings.audit
+        if wanted == "off" or (wanted == "secured" and definition.security is None):
+            return None
+        return Audit(
+            self._audit, definition.path, self._around.clock, shown=self.settings.audit_values
+        )
 
     def __repr__(self) -> str:
         return f"<Service {self.name!r}: {', '.join(self.runtime.definitions) or 'no components'}>"
 
 
 def _define(
-    components: Sequence[type], endpoints: Sequence[type | APIRouter]
+    components: Sequence[type], endpoints: Sequence[type | APIRouter], settings: Settings
 ) -> list[McpEndpointDefinition]:
     """Everything that is read from endpoint classes, once components and endpoints are right."""
     read = read_all(components)
     problems = read.problems
     defined: list[McpEndpointDefinition] = []
+    problems = [*problems, *settings_problems(settings)]
     for endpoint in endpoints:
         if is_router(endpoint):
+            for where, security in securities_of(endpoint):
+                problems += security_problems(where, security, settings)
             continue
         found, wrong = read_endpoint(endpoint, read.definitions, read.broken)
-        problems = [*problems, *wrong]
-        defined += [] if found is None else [found]
-    problems = [*problems, *_path_problems(endpoints)]
+        problems += wrong
+        if found is not None:
+            problems += endpoint_problems(found, settings)
+            defined.append(found)
+    problems += _path_problems(endpoints)
     if problems:
         raise DefinitionError(problems)
     return defined

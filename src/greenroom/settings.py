@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from greenroom.errors import ConfigurationError
@@ -104,6 +104,16 @@ class Settings(BaseSettings):
     allowed_origins: list[str] = Field(default_factory=list)
     """`Origin` headers of browsers that MCP endpoints answer to, beside the allowed hosts."""
     max_body_bytes: int = Field(default=4 * 1024**2, ge=1)
+    public_url: str | None = None
+    """How the outside reaches the service, as `https://shop.example.com`; tokens are made for it."""
+    service_secret: SecretStr | None = None
+    """What the services of one project share, to prove their names to each other."""
+    require_acl: bool = False
+    """An MCP endpoint that does not say who may call it is an error at start."""
+    audit: Literal["secured", "all", "off"] = "secured"
+    """Which tool calls are recorded: those at endpoints that ask something of callers, or all."""
+    audit_values: list[str] = Field(default_factory=list)
+    """Names of arguments whose values are recorded; of others, only what kind of value it was."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["text", "json"] = "text"
 

@@ -192,11 +192,11 @@ def kits() -> None:
 
 
 def owner(call: ToolContext) -> str:
-    return call.principal or "nobody"
+    return call.principal.subject or "nobody"
 
 
 CartEntity.tools(bind=owner, only={"add", CartEntity.clear})
-CartEntity.tools(bind=lambda call: call.principal or "nobody", exclude={"clear"})
+CartEntity.tools(bind=lambda call: call.principal.subject, exclude={"clear"})
 CartEntity.tools(bind=3)  # type: ignore[arg-type]
 ToolCall("cart_add", {"product": "tea"})
 

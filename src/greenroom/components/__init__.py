@@ -8,8 +8,10 @@ from greenroom.components.contexts import (
     CommandContext,
     EntityContext,
     EventContext,
+    RequestContext,
     StepContext,
     ToolContext,
+    current_request,
 )
 from greenroom.components.deferred import DeferredCall
 from greenroom.components.definition import (
@@ -46,6 +48,17 @@ from greenroom.components.mcp_endpoint import (
     read_endpoint,
 )
 from greenroom.components.metadata import Metadata
+from greenroom.components.principals import ANONYMOUS, Claims, Principal
+from greenroom.components.security import (
+    Access,
+    Acl,
+    Authorize,
+    Issuer,
+    Jwt,
+    RateLimit,
+    Security,
+    ToolRequest,
+)
 from greenroom.components.session import EntitySession, WorkflowSession
 from greenroom.components.step import (
     Backoff,
@@ -100,6 +113,7 @@ from greenroom.components.workflow_operations import (
 )
 
 __all__ = [
+    "ANONYMOUS",
     "OUTCOME",
     "OVER",
     "RESUME",
@@ -107,10 +121,14 @@ __all__ = [
     "SUSPEND",
     "TERMINATE",
     "UNCHANGED",
+    "Access",
+    "Acl",
+    "Authorize",
     "Backoff",
     "BranchEffect",
     "Cancellation",
     "ChildOutcome",
+    "Claims",
     "CommandContext",
     "Compensate",
     "Component",
@@ -131,6 +149,8 @@ __all__ = [
     "FanOut",
     "HandlerDefinition",
     "HistoryEntry",
+    "Issuer",
+    "Jwt",
     "KeyValueEffects",
     "KeyValueEntity",
     "Kinded",
@@ -142,9 +162,13 @@ __all__ = [
     "Pause",
     "PersistEvents",
     "Persisted",
+    "Principal",
+    "RateLimit",
     "ReadOnlyEffect",
     "Reply",
+    "RequestContext",
     "Retry",
+    "Security",
     "Stay",
     "StepContext",
     "StepDefinition",
@@ -160,6 +184,7 @@ __all__ = [
     "ToolContext",
     "ToolDefinition",
     "ToolHints",
+    "ToolRequest",
     "ToolResult",
     "ToolSet",
     "Transition",
@@ -175,6 +200,7 @@ __all__ = [
     "call",
     "check_reason",
     "component",
+    "current_request",
     "define",
     "define_all",
     "define_endpoint",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from greenroom.components.metadata import Metadata
-from greenroom.errors import StepCancelledError
+from greenroom.components.principals import ANONYMOUS, Claims, Principal
+from greenroom.errors import AccessDeniedError, StepCancelledError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class CommandContext:
     metadata: Metadata
     """What the caller sent along; it is not stored."""
     principal: str | None
-    """On whose behalf the call is made."""
+    """On whose behalf the call is made: the subject of the principal."""
     idempotency_key: str | None
     correlation_id: str
     causation: str | None = None
@@ -55,7 +57,7 @@ class EventContext:
 class ToolContext:
     """About a tool call: who makes it, and from where."""
 
-    principal: str | None = None
+    principal: Principal = ANONYMOUS
     session: str | None = None
     turn: int | None = None
     idempotency_key: str | None = None
@@ -131,3 +133,47 @@ class StepContext:
     """When the attempt counts as failed."""
     last_error: str | None = None
     """What the attempt before failed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """About the request that an endpoint answers: who makes it, and what came along.
+
+    Injected into endpoint classes that ask for it, and given to FastAPI routes by
+    `Depends(request_context)`.
+
+    Example:
+        >>> context = RequestContext(Principal("ada"), headers={"x-tenant": "acme"})
+        >>> context.principal.subject, context.header("X-Tenant")
+        ('ada', 'acme')
+    """
+
+    principal: Principal = ANONYMOUS
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
+    correlation_id: str = ""
+    """Under which the request is found in the log."""
+    traceparent: str | None = None
+    """The W3C trace context it came with."""
+
+    @property
+    def claims(self) -> Claims:
+        """What the caller's token said.
+
+        Raises:
+            AccessDeniedError: There was no token; ask for one with `jwt=`.
+        """
+        claims = self.principal.claims
+        if claims is None:
+            raise AccessDeniedError("This needs a caller with a token.")
+        return claims
+
+    def header(self, name: str) -> str | None:
+        """A header by its name in any case, or None."""
+        return self.headers.get(name.lower())
+
+
+current_request: ContextVar[RequestContext | None] = ContextVar(
+    "greenroom_current_request", default=None
+)
+"""The request that the running code works for; calls of components are made on its behalf."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
+from greenroom.components.security import Access, Acl, Authorize
 from greenroom.components.session import PHASE_COMMAND, PHASE_EVENT, EntitySession
 
 if TYPE_CHECKING:
@@ -26,11 +27,14 @@ class Component:
     def tools(
         cls,
         *,
-        bind: str | Callable[[ToolContext], str] | None = None,
+        bind: str | Callable[[ToolContext], str | None] | None = None,
         only: Set[str | Callable[..., object]] | None = None,
         exclude: Set[str | Callable[..., object]] | None = None,
+        acl: Acl | None = None,
+        scopes: Set[str] = frozenset(),
+        authorize: Authorize | None = None,
     ) -> ToolSet:
-        """This component's tools, chosen and bound.
+        """This component's tools, chosen, bound and protected.
 
         Args:
             bind: The instance id (or a function of the call's context that gives it), taken out
@@ -38,13 +42,23 @@ class Component:
             only: The methods to offer, as names or as `{ShoppingCart.add_item}`; all of them by
                 default.
             exclude: The methods not to offer.
+            acl: Who may call them, of those whom the endpoint lets in.
+            scopes: What the caller's token must permit; the endpoint then asks for tokens (jwt=).
+            authorize: Whether a call on an instance may be made; see `ToolRequest`.
 
         Example:
-            >>> ShoppingCart.tools(bind=lambda call: call.principal)       # doctest: +SKIP
+            >>> ShoppingCart.tools(bind=lambda call: call.principal.subject)  # doctest: +SKIP
         """
         from greenroom.components.tools import ToolSet
 
-        return ToolSet(cls, bind=bind, only=_names(only), exclude=_names(exclude))
+        asks = acl is not None or scopes or authorize is not None
+        return ToolSet(
+            cls,
+            bind=bind,
+            only=_names(only),
+            exclude=_names(exclude),
+            access=Access(acl, scopes, authorize) if asks else None,
+        )
 
 
 def _names(methods: Set[str | Callable[..., object]] | None) -> frozenset[str] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from greenroom.components.security import Acl, Authorize, Jwt, RateLimit, Security
 from greenroom.components.tools import ToolDefinition, resolve_tools
 from greenroom.errors import DefinitionError
 
@@ -27,6 +28,7 @@ class McpEndpointInfo:
     server_version: str
     instructions: str
     tools: tuple[object, ...]
+    security: Security | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,21 @@ class McpEndpointDefinition:
     server_version: str
     instructions: str
     tools: tuple[ToolDefinition, ...]
+    security: Security | None = None
+    """None where nothing is asked of callers, of no tool either."""
 
 
-def mcp_endpoint(
+def mcp_endpoint(  # noqa: PLR0913 - each is said by name
     *,
     path: str = "/mcp",
     server_name: str,
     server_version: str = "",
     instructions: str = "",
     tools: Sequence[object] = (),
+    acl: Acl | None = None,
+    jwt: Jwt | None = None,
+    rate_limit: RateLimit | None = None,
+    authorize: Authorize | None = None,
 ) -> Callable[[T], T]:
     """Serve tools to MCP clients over Streamable HTTP.
 
@@ -57,6 +65,10 @@ def mcp_endpoint(
         server_version: Its version; the service's by default.
         instructions: What the client's model should know about the server as a whole.
         tools: Component classes, or `Component.tools(...)`, whose tools are offered as they are.
+        acl: Who may call; everybody who reaches the service where it is left out.
+        jwt: Which bearer tokens are required and believed.
+        rate_limit: How often one principal may call.
+        authorize: Whether a call of a tool on an instance may be made; see `ToolRequest`.
 
     Example:
         >>> @mcp_endpoint(server_name="shop", tools=[])
@@ -65,7 +77,15 @@ def mcp_endpoint(
     """
 
     def mark(cls: T) -> T:
-        info = McpEndpointInfo(path, server_name, server_version, instructions, tuple(tools))
+        security = Security(acl, jwt, rate_limit, authorize)
+        info = McpEndpointInfo(
+            path,
+            server_name,
+            server_version,
+            instructions,
+            tuple(tools),
+            None if security == Security() else security,
+        )
         setattr(cls, _MARK, info)
         return cls
 
@@ -108,6 +128,8 @@ def read_endpoint(
             info.server_version,
             info.instructions,
             tuple(tools),
+            info.security
+            or (Security() if any(tool.access is not None for tool in tools) else None),
         ),
         [],
     )

@@ -15,7 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation, tool_mark
 from greenroom.components.schema import input_schema, output_schema, shape_of
-from greenroom.errors import InvalidArgumentsError, InvalidIdError
+from greenroom.errors import AccessDeniedError, InvalidArgumentsError, InvalidIdError
 from greenroom.ids import entity_ref
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from greenroom.components.definition import ComponentDefinition
     from greenroom.components.function_tool import ToolMark
     from greenroom.components.handlers import HandlerDefinition
+    from greenroom.components.security import Access
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 SUCCESS = "SUCCESS"
 """What a tool without a result answers (the McpTool document)."""
 
-Bind = str | Callable[["ToolContext"], str]
+Bind = str | Callable[["ToolContext"], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class ToolDefinition:
     bind: Bind | None
     requires_approval: Approval
     shape: str
+    access: Access | None = None
+    """What it asks of callers beyond what its endpoint asks."""
 
     def parse(
         self, arguments: Mapping[str, Any], context: ToolContext
@@ -74,6 +77,7 @@ class ToolDefinition:
 
         Raises:
             InvalidArgumentsError: Names every argument that does not fit.
+            AccessDeniedError: The caller has no instance, since nothing is known of it.
         """
         given = dict(arguments)
         problems = []
@@ -84,6 +88,8 @@ class ToolDefinition:
         else:
             bind = self.bind
             instance = bind(context) if callable(bind) else bind
+            if instance is None:
+                raise AccessDeniedError(f"{self.name} needs a caller whose name is known.")
         if not problems:
             try:
                 entity_ref(self.handler.component, instance)
@@ -107,6 +113,7 @@ class ToolSet:
     bind: Bind | None = None
     only: Set[str] | None = None
     exclude: Set[str] | None = None
+    access: Access | None = None
 
 
 def define_tool(
@@ -198,6 +205,11 @@ def resolve_tools(
                     f"two tools are named {tool.name!r}: {other.handler.target} and "
                     f"{tool.handler.target}. Give one of them another name="
                 )
+            elif other.access != tool.access:
+                problems.append(
+                    f"{tool.name!r} is given twice, with different acl=, scopes= or authorize=. "
+                    "Choose with only= and exclude=, so that each tool is given once"
+                )
     return [found[name] for name in sorted(found)], problems
 
 
@@ -239,6 +251,8 @@ def _tools_of(
         problems.append(f"{name} has no tools; mark a handler with @function_tool")
     if chosen.bind is not None:
         tools = [_bound(tool, chosen.bind) for tool in tools]
+    if chosen.access is not None:
+        tools = [replace(tool, access=chosen.access) for tool in tools]
     return tools, problems
 
 

@@ -1,15 +1,33 @@
 """What both doors share: checks on who asks, carrying out a tool call, errors as told outside."""
 
+from greenroom.edge._audit import Audit, AuditLog, AuditRecord, AuditSink
+from greenroom.edge._checks import endpoint_problems, security_problems, settings_problems
 from greenroom.edge._errors import ErrorView, describe, report
-from greenroom.edge._hosts import HostCheck, Refusal
+from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
+from greenroom.edge._headers import RequestHeaders, traceparent_of
+from greenroom.edge._hosts import HostCheck
+from greenroom.edge._refusals import Refusal, RefusedError
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
+    "METADATA_PATH",
+    "Audit",
+    "AuditLog",
+    "AuditRecord",
+    "AuditSink",
     "ErrorView",
+    "Guard",
     "HostCheck",
     "Refusal",
+    "RefusedError",
+    "RequestHeaders",
+    "Surroundings",
     "ToolCaller",
     "ToolOutcome",
     "describe",
+    "endpoint_problems",
     "report",
+    "security_problems",
+    "settings_problems",
+    "traceparent_of",
 ]

@@ -7,19 +7,12 @@ request carries the page's `Origin`, and after DNS rebinding the attacker's `Hos
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from greenroom.edge._refusals import Refusal
 
 _REMEMBERED: Final = 256
 """Header values that are remembered as good; a bound, since they come from outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not answered."""
-
-    status: int
-    text: str
 
 
 class HostCheck:
@@ -56,6 +49,7 @@ class HostCheck:
         # 421 says: not wrong as such, but not a name this server answers to.
         return Refusal(
             421,
+            "wrong-host",
             f"The host {host!r} is not one this service answers to; "
             "name it in GREENROOM_ALLOWED_HOSTS.",
         )
@@ -76,6 +70,7 @@ class HostCheck:
             return None
         return Refusal(
             403,
+            "wrong-origin",
             f"The origin {origin!r} may not call this service; name it in "
             "GREENROOM_ALLOWED_ORIGINS.",
         )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from greenroom.components import render
+from greenroom.components import ToolRequest, render
 from greenroom.edge._errors import report
-from greenroom.errors import ToolError
+from greenroom.errors import AccessDeniedError, ToolError
 from greenroom.ids import entity_ref
 from greenroom.runtime import CallRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from greenroom.components import ToolContext, ToolDefinition
+    from greenroom.components import Authorize, ToolContext, ToolDefinition
+    from greenroom.edge._audit import Audit
     from greenroom.runtime import Answer
 
 
@@ -45,8 +47,16 @@ class ToolCaller:
     outcome, in words a model can act on, and the rest of it is in the log.
     """
 
-    def __init__(self, runtime: Caller) -> None:
+    def __init__(
+        self,
+        runtime: Caller,
+        *,
+        authorize: Authorize | None = None,
+        audit: Audit | None = None,
+    ) -> None:
         self._runtime = runtime
+        self._authorize = authorize
+        self._audit = audit
 
     async def call(
         self,
@@ -60,9 +70,12 @@ class ToolCaller:
 
         The deadline of the context is on the monotonic clock.
         """
+        instance = None
         try:
             refuse_unapproved(tool)
             instance, values = tool.parse(arguments, context)
+            if self._authorize is not None or tool.access is not None:
+                await self._check(tool, instance, values, context)
             deadline = context.deadline
             answer = await self._runtime.call(
                 CallRequest(
@@ -71,15 +84,52 @@ class ToolCaller:
                     values=values,
                     timeout=None if deadline is None else max(0.0, deadline - monotonic()),
                     idempotency_key=context.idempotency_key,
-                    principal=context.principal,
+                    principal=context.principal.subject,
                     correlation_id=context.correlation_id,
                     traceparent=traceparent,
                 )
             )
             result = render(tool, answer.json)
         except Exception as error:
-            return _failed(tool.name, error, context.correlation_id)
+            outcome = _failed(tool.name, error, context.correlation_id)
+            if self._audit is not None:
+                self._audit.record(
+                    tool,
+                    arguments,
+                    context,
+                    outcome="denied" if isinstance(error, AccessDeniedError) else "failed",
+                    code=(outcome.meta or {}).get("greenroom/code"),
+                    instance=instance,
+                    traceparent=traceparent,
+                )
+            return outcome
+        if self._audit is not None:
+            self._audit.record(tool, arguments, context, instance=instance, traceparent=traceparent)
         return ToolOutcome(False, result.text, result.structured)
+
+    async def _check(
+        self, tool: ToolDefinition, instance: str, values: tuple[Any, ...], context: ToolContext
+    ) -> None:
+        """Raises unless the endpoint's and the tool's own `authorize` both allow the call."""
+        own = None if tool.access is None else tool.access.authorize
+        for authorize in (self._authorize, own):
+            if authorize is None:
+                continue
+            names = (one.name for one in tool.handler.parameters)
+            request = ToolRequest(
+                context.principal,
+                tool.name,
+                tool.handler.component,
+                instance,
+                dict(zip(names, values, strict=True)),
+                context,
+            )
+            allowed = authorize(request)
+            if inspect.isawaitable(allowed):
+                allowed = await allowed
+            # Only a plain yes is one: a forgotten return is None.
+            if allowed is not True:
+                raise AccessDeniedError(f"You may not use {tool.name} on this {request.component}.")
 
 
 def refuse_unapproved(tool: ToolDefinition) -> None:

@@ -11,6 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from greenroom.components import ANONYMOUS
+from greenroom.edge import Refusal, RefusedError
 from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.mcp._body import BodyTooLargeError, ClientGoneError, parse, read_body
 from greenroom.mcp._envelope import (
@@ -32,8 +34,8 @@ from greenroom.mcp._wire import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
-    from greenroom.components import McpEndpointDefinition
-    from greenroom.edge import HostCheck, ToolCaller
+    from greenroom.components import McpEndpointDefinition, Principal
+    from greenroom.edge import Guard, HostCheck, ToolCaller
     from greenroom.mcp._body import Receive
 
     Scope = MutableMapping[str, Any]
@@ -48,17 +50,6 @@ _JSON: Final = (b"content-type", b"application/json")
 _NO_ID: Final = b"null"
 
 
-class RefusedError(Exception):
-    """An HTTP request that is not looked into."""
-
-    def __init__(
-        self, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...] = ()
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        super().__init__(text)
-
-
 class McpEndpoint:
     """An ASGI application that speaks MCP over stateless Streamable HTTP."""
 
@@ -69,19 +60,24 @@ class McpEndpoint:
         hosts: HostCheck,
         *,
         max_body_bytes: int,
+        guard: Guard | None = None,
     ) -> None:
         self.path = definition.path
         self._hosts = hosts
         self._max_body_bytes = max_body_bytes
-        self._dispatch = Dispatcher(Methods(definition, caller))
+        self._guard = guard
+        self._dispatch = Dispatcher(Methods(definition, caller, guard))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         extra: tuple[tuple[bytes, bytes], ...] = ()
         try:
             status, body = await self._answer(scope, receive)
-        except RefusedError as refusal:
-            status, body, extra = refusal.status, _refused(str(refusal)), refusal.headers
+        except RefusedError as error:
+            refusal = error.refusal
+            status, body, extra = refusal.status, _refused(refusal.text), refusal.headers
+            if self._guard is not None:
+                extra = self._guard.headers(refusal, scope)
         except ClientGoneError:
             return
         headers = [(b"content-length", b"%d" % len(body)), *extra]
@@ -94,6 +90,7 @@ class McpEndpoint:
         pairs = scope["headers"]
         headers = dict(pairs)
         self._check_caller(headers)
+        principal = ANONYMOUS if self._guard is None else await self._guard.admit(scope)
         _check_http(scope["method"], headers)
         body = await self._read(receive, headers)
         try:
@@ -103,13 +100,15 @@ class McpEndpoint:
         except WireError as error:
             return 400, failure(_NO_ID, error)
         if type(message) is list:
-            return await self._dispatch.batch(headers, message)
-        return await self._dispatch.message(headers, message)
+            if self._guard is not None:
+                self._guard.spend(principal, scope, len(message) - 1)
+            return await self._dispatch.batch(headers, message, principal)
+        return await self._dispatch.message(headers, message, principal)
 
     def _check_caller(self, headers: Mapping[bytes, bytes]) -> None:
         refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
         if refusal is not None:
-            raise RefusedError(refusal.status, refusal.text)
+            raise RefusedError(refusal)
 
     async def _read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
         try:
@@ -117,7 +116,8 @@ class McpEndpoint:
         except BodyTooLargeError:
             text = f"The body is over the limit of {self._max_body_bytes:,} bytes"
             # What is left of the body is not read, so the connection is of no more use.
-            raise RefusedError(413, text, ((b"connection", b"close"),)) from None
+            close = ((b"connection", b"close"),)
+            raise RefusedError(Refusal(413, "too-large", text, headers=close)) from None
 
 
 class Dispatcher:
@@ -127,7 +127,12 @@ class Dispatcher:
         self._methods = methods
 
     async def message(
-        self, headers: Mapping[bytes, bytes], message: Any, *, alone: bool = True
+        self,
+        headers: Mapping[bytes, bytes],
+        message: Any,
+        principal: Principal = ANONYMOUS,
+        *,
+        alone: bool = True,
     ) -> tuple[int, bytes]:
         """Answer one message; 202 and no body where none is due."""
         id_ = _NO_ID
@@ -140,12 +145,17 @@ class Dispatcher:
             check_shape(message)
             revision = revision_of(headers, message)
             method = self._method(revision, message["method"])
-            request = McpRequest(revision, message.get("params", {}), headers, alone)
+            request = McpRequest(revision, message.get("params", {}), headers, alone, principal)
             result = await method(request)
         except WireError as error:
             # Until its revision is known, what is wrong with a message is its form.
             status = 400 if revision is None else revision.statuses.get(error.code, 200)
             return status, failure(id_, error)
+        except RefusedError as error:
+            if alone:
+                raise
+            # One of many can't have a status of its own.
+            return 200, failure(id_, WireError(INVALID_REQUEST, error.refusal.text))
         except Exception:
             return 500, failure(id_, _unexpected())
         return 200, response(id_, result)
@@ -157,7 +167,12 @@ class Dispatcher:
         method: Callable[[McpRequest], Awaitable[bytes]] = getattr(self._methods, found)
         return method
 
-    async def batch(self, headers: Mapping[bytes, bytes], messages: list[Any]) -> tuple[int, bytes]:
+    async def batch(
+        self,
+        headers: Mapping[bytes, bytes],
+        messages: list[Any],
+        principal: Principal = ANONYMOUS,
+    ) -> tuple[int, bytes]:
         """Answer a body of several messages, where the revision has such."""
         try:
             revision = revision_of_notification(headers)
@@ -165,7 +180,7 @@ class Dispatcher:
         except WireError as error:
             return 400, failure(_NO_ID, error)
         answers = await asyncio.gather(
-            *(self.message(headers, message, alone=False) for message in messages)
+            *(self.message(headers, message, principal, alone=False) for message in messages)
         )
         bodies = [body for _, body in answers if body]
         return (200, b"[" + b",".join(bodies) + b"]") if bodies else (202, b"")
@@ -174,11 +189,14 @@ class Dispatcher:
 def _check_http(method: str, headers: Mapping[bytes, bytes]) -> None:
     if method != "POST":
         # No session to delete and no stream to open, in either era.
-        raise RefusedError(405, "Send a POST", ((b"allow", b"POST"),))
+        allow = ((b"allow", b"POST"),)
+        raise RefusedError(Refusal(405, "not-post", "Send a POST", headers=allow))
     if not _is_json(headers.get(b"content-type")):
-        raise RefusedError(415, "The content type must be application/json")
+        text = "The content type must be application/json"
+        raise RefusedError(Refusal(415, "not-json", text))
     if not _accepts_json(headers.get(b"accept")):
-        raise RefusedError(406, "Accept application/json; this server answers with nothing else")
+        text = "Accept application/json; this server answers with nothing else"
+        raise RefusedError(Refusal(406, "no-json-accepted", text))
 
 
 def _check_batch(revision: Revision, messages: list[Any]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from greenroom.components import ToolContext
+from greenroom.components import ANONYMOUS, Principal, ToolContext
+from greenroom.edge import RequestHeaders, traceparent_of
 from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.mcp._envelope import header
 from greenroom.mcp._listing import ToolListing
@@ -24,35 +24,13 @@ from greenroom.mcp._wire import (
 
 if TYPE_CHECKING:
     from greenroom.components import McpEndpointDefinition
-    from greenroom.edge import ToolCaller
+    from greenroom.edge import Guard, ToolCaller
 
 _TTL_MS: Final = 300_000
 """How long clients may keep lists. Tools change with a deployment only; five minutes after one,
 every client has seen it."""
 
 _MAX_KEY: Final = 255
-_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?\Z")
-
-
-class RequestHeaders(Mapping[str, str]):
-    """The headers of a request as text; decoded only when somebody looks at them."""
-
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
-        self._raw = raw
-
-    def __getitem__(self, name: str) -> str:
-        value = header(self._raw, name.lower().encode("latin-1", "replace"))
-        if value is None:
-            raise KeyError(name)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.decode("latin-1") for name in self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
 
 
 @dataclass(slots=True)
@@ -64,6 +42,7 @@ class McpRequest:
     headers: Mapping[bytes, bytes]
     alone: bool = True
     """Not part of a batch; a batch can't share one `Idempotency-Key` header."""
+    principal: Principal = ANONYMOUS
 
 
 class Methods:
@@ -73,12 +52,17 @@ class Methods:
     there and a method here.
     """
 
-    def __init__(self, endpoint: McpEndpointDefinition, caller: ToolCaller) -> None:
+    def __init__(
+        self, endpoint: McpEndpointDefinition, caller: ToolCaller, guard: Guard | None = None
+    ) -> None:
         info = {"name": endpoint.server_name, "version": endpoint.server_version}
         capabilities: dict[str, Any] = {"tools": {}}
         self._caller = caller
+        self._guard = guard
+        self._caching = _PUBLIC if guard is None else _PRIVATE
         self._tools = {tool.name: tool for tool in endpoint.tools}
         self._listing = ToolListing(endpoint.tools)
+        self._listings: dict[tuple[str, ...], ToolListing] = {}
         self._legacy = ResultWriter(None)
         self._modern = ResultWriter(info)
         about: dict[str, Any] = {"capabilities": capabilities}
@@ -86,7 +70,7 @@ class Methods:
             about["instructions"] = endpoint.instructions
         self._introduction = about | {"serverInfo": info}
         self._discovery = self._modern.result(
-            dump(about | {"supportedVersions": MODERN_VERSIONS})[1:-1] + _CACHING
+            dump(about | {"supportedVersions": MODERN_VERSIONS})[1:-1] + self._caching
         )
 
     async def initialize(self, request: McpRequest) -> bytes:
@@ -108,10 +92,22 @@ class Methods:
 
     async def list_tools(self, request: McpRequest) -> bytes:
         """One page of the tools."""
-        page = self._listing.page(request.params.get("cursor"))
+        page = self._listing_for(request.principal).page(request.params.get("cursor"))
         if request.revision.modern:
-            return self._modern.result(page + _CACHING)
+            return self._modern.result(page + self._caching)
         return self._legacy.result(page)
+
+    def _listing_for(self, principal: Principal) -> ToolListing:
+        """The tools that somebody is shown; few such sets exist, and each is written once."""
+        if self._guard is None:
+            return self._listing
+        shown = [one for one in self._tools.values() if self._guard.offers(one, principal)]
+        if len(shown) == len(self._tools):
+            return self._listing
+        names = tuple(one.name for one in shown)
+        if names not in self._listings:
+            self._listings[names] = ToolListing(shown)
+        return self._listings[names]
 
     async def call_tool(self, request: McpRequest) -> bytes:
         """What a tool answered; a failure is an answer too, which a model can act on."""
@@ -128,19 +124,22 @@ class Methods:
         meta = params.get("_meta")
         if type(meta) is not dict:
             meta = {}
-        outcome = await self._caller.call(
-            tool, arguments, _context(request, meta), traceparent=_traceparent(request, meta)
-        )
+        context, traceparent = _context(request, meta), _traceparent(request, meta)
+        if self._guard is not None:
+            self._guard.check_tool(tool, arguments, context, traceparent)
+        outcome = await self._caller.call(tool, arguments, context, traceparent=traceparent)
         writer = self._modern if request.revision.modern else self._legacy
         return writer.tool_result(outcome)
 
 
-_CACHING: Final = b',"ttlMs":%d,"cacheScope":"public"' % _TTL_MS
+_PUBLIC: Final = b',"ttlMs":%d,"cacheScope":"public"' % _TTL_MS
+# What depends on who asks must not be kept for others.
+_PRIVATE: Final = b',"ttlMs":%d,"cacheScope":"private"' % _TTL_MS
 
 
 def _context(request: McpRequest, meta: Mapping[str, Any]) -> ToolContext:
     return ToolContext(
-        principal=None,
+        principal=request.principal,
         session=None,
         turn=None,
         idempotency_key=_idempotency_key(request, meta),
@@ -169,5 +168,4 @@ def _idempotency_key(request: McpRequest, meta: Mapping[str, Any]) -> str | None
 
 def _traceparent(request: McpRequest, meta: Mapping[str, Any]) -> str | None:
     found = meta.get("traceparent") or header(request.headers, b"traceparent")
-    # A malformed one is ignored, as W3C Trace Context asks.
-    return found if isinstance(found, str) and _TRACEPARENT.match(found) else None
+    return traceparent_of(found)

@@ -25,6 +25,7 @@ from greenroom.components import (
     Workflow,
     WorkflowStatus,
     check_reason,
+    current_request,
 )
 from greenroom.errors import (
     CallTimeoutError,
@@ -169,12 +170,17 @@ class _Reference(Generic[C]):
     def _request_for(self, handler: HandlerDefinition, values: tuple[Any, ...]) -> CallRequest:
         options = self._options
         origin = call_origin.get()
+        asked = current_request.get()
+        subject = None if asked is None else asked.principal.subject
+        trace = None if asked is None else asked.traceparent
         if options is NO_OPTIONS:
             request = CallRequest(
                 self._ref,
                 handler,
                 values,
+                principal=subject,
                 correlation_id=correlation_id.get(),
+                traceparent=trace,
                 chain=call_chain.get(),
             )
         else:
@@ -186,8 +192,9 @@ class _Reference(Generic[C]):
                 metadata=options.metadata,
                 idempotency_key=options.idempotency_key,
                 expected_version=options.expected_version,
-                principal=options.principal,
+                principal=subject if options.principal is None else options.principal,
                 correlation_id=options.correlation_id or correlation_id.get(),
+                traceparent=trace,
                 chain=call_chain.get(),
             )
         if origin is not None:
@@ -317,7 +324,7 @@ class EntityClient(_Reference[C]):
             idempotency_key: The same key again gets the same reply and does nothing.
             expected_version: Refuse unless the instance is at this sequence number.
             retries: How often to repeat after a failure that changed nothing.
-            principal: On whose behalf the call is made.
+            principal: On whose behalf the call is made; by default that of the request.
             correlation_id: Under which the call is logged.
         """
         options = self._with(

@@ -3,9 +3,11 @@
 from greenroom.web._app import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
 from greenroom.web._dependencies import async_component_client, component_client
 from greenroom.web._problems import problem_response
+from greenroom.web._security import Secured, request_context, secured, securities_of
 
 __all__ = [
     "RESERVED_PATHS",
+    "Secured",
     "add_greenroom",
     "async_component_client",
     "component_client",
@@ -13,4 +15,7 @@ __all__ = [
     "new_app",
     "paths_of",
     "problem_response",
+    "request_context",
+    "secured",
+    "securities_of",
 ]

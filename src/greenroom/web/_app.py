@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import Route
 from typing_extensions import TypeIs
 
@@ -14,8 +14,10 @@ from greenroom.web._correlation import CorrelationMiddleware
 from greenroom.web._dependencies import keep_runtime
 from greenroom.web._health import health_router
 from greenroom.web._problems import add_problem_handlers
+from greenroom.web._security import Doors, keep_doors
 
 if TYPE_CHECKING:
+    from greenroom.edge import Surroundings
     from greenroom.runtime import Runtime
 
 Scope = MutableMapping[str, Any]
@@ -48,6 +50,7 @@ def new_app(name: str, version: str) -> FastAPI:
 def add_greenroom(
     app: FastAPI,
     runtime: Runtime,
+    around: Surroundings,
     *,
     endpoints: Iterable[tuple[str, AsgiApp]] = (),
     routers: Iterable[APIRouter] = (),
@@ -59,12 +62,18 @@ def add_greenroom(
     start-up; that is why this goes into the application itself.
     """
     keep_runtime(app, runtime)
+    doors = Doors(around)
+    keep_doors(app, doors)
     add_problem_handlers(app)
     app.add_middleware(CorrelationMiddleware)
     app.router.lifespan_context = _with_runtime(app.router.lifespan_context, runtime)
     app.include_router(health_router(runtime))
     for router in routers:
-        app.include_router(router)
+        app.include_router(
+            router,
+            dependencies=[Depends(doors.check_host)],
+            max_body_size=around.settings.max_body_bytes,
+        )
     for path, endpoint in endpoints:
         _hang_in(app, path, endpoint)
 

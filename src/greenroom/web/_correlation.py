@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from greenroom.logs import acceptable_correlation_id, correlation_id, new_correlation_id
+from greenroom.web._problems import problem_response
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,16 +33,32 @@ class CorrelationMiddleware:
         reference = _given(scope["headers"]) or new_correlation_id()
         line = (_HEADER, reference.encode())
 
+        started = False
+
         async def send_with_id(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 message["headers"] = [*message.get("headers", ()), line]
             await send(message)
 
         token = correlation_id.set(reference)
         try:
             await self._app(scope, receive, send_with_id)
+        except Exception as error:
+            # Answered here, where the id is known; then everybody outside hears of it as ever.
+            if not started and not _is_answered_elsewhere(scope.get("app")):
+                target = f"{scope['method']} {scope['path']}"
+                await problem_response(error, target=target)(scope, receive, send_with_id)
+            raise
         finally:
             correlation_id.reset(token)
+
+
+def _is_answered_elsewhere(app: Any) -> bool:
+    """Whether the application shows unexpected errors in a way of its own."""
+    handlers = getattr(app, "exception_handlers", {})
+    return bool(getattr(app, "debug", False)) or Exception in handlers or 500 in handlers
 
 
 def _given(headers: list[tuple[bytes, bytes]]) -> str | None:

@@ -8,8 +8,9 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
 
-from greenroom.edge import report
+from greenroom.edge import Refusal, RefusedError, report
 from greenroom.errors import (
+    AccessDeniedError,
     CallTimeoutError,
     CommandError,
     CommitUnknownError,
@@ -31,11 +32,12 @@ from greenroom.errors import (
     UnknownHandlerError,
     VersionMismatchError,
 )
-from greenroom.logs import correlation_id
+from greenroom.logs import correlation_id, new_correlation_id
 
 _STATUSES: Final[dict[type[GreenroomError], int]] = {
     CommandError: 400,
     InvalidCallError: 400,
+    AccessDeniedError: 403,
     UnknownComponentError: 404,
     UnknownHandlerError: 404,
     EntityDeletedError: 410,
@@ -65,26 +67,52 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> JSONResponse:
         return problem_response(error, target=f"{request.method} {request.url.path}")
 
+    async def handle_refusal(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RefusedError)
+        return _refused(error.refusal)
+
     app.add_exception_handler(GreenroomError, handle)
+    app.add_exception_handler(RefusedError, handle_refusal)
+
+
+def _refused(refusal: Refusal) -> JSONResponse:
+    problem = _problem(
+        refusal.code,
+        refusal.status,
+        refusal.text,
+        retryable=refusal.status in (429, 503),
+        reference=correlation_id.get() or new_correlation_id(),
+    )
+    response = JSONResponse(problem, refusal.status, media_type="application/problem+json")
+    response.raw_headers.extend(refusal.headers)
+    return response
 
 
 def problem_response(error: Exception, *, target: str) -> JSONResponse:
     """The problem an error is told as, with the rest of it in the log."""
     view = report(error, target=target, correlation_id=correlation_id.get())
     status = status_of(type(error))
-    problem: dict[str, Any] = {
-        "type": f"urn:greenroom:error:{view.code}",
-        "title": view.code.replace("-", " ").capitalize(),
-        "status": status,
-        "detail": view.text,
-        "code": view.code,
-        "retryable": view.retryable,
-        "correlation_id": view.correlation_id,
-    }
+    problem = _problem(
+        view.code, status, view.text, retryable=view.retryable, reference=view.correlation_id
+    )
     if isinstance(error, InvalidArgumentsError):
         problem["problems"] = list(error.problems)
     headers = {"Retry-After": _RETRY_AFTER_SECONDS} if view.retryable else None
     return JSONResponse(problem, status, headers, media_type="application/problem+json")
+
+
+def _problem(
+    code: str, status: int, text: str, *, retryable: bool, reference: str
+) -> dict[str, Any]:
+    return {
+        "type": f"urn:greenroom:error:{code}",
+        "title": code.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": text,
+        "code": code,
+        "retryable": retryable,
+        "correlation_id": reference,
+    }
 
 
 def status_of(kind: type[Exception]) -> int:

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from greenroom import (
     Effect,
     KeyValueEntity,
+    Principal,
     ReadOnlyEffect,
     ToolAnnotation,
     ToolContext,
@@ -90,7 +91,7 @@ class Box(KeyValueEntity[int | None]):
 DEFINITION = define(Box)
 TOOLS = {tool.handler.name: tool for tool in DEFINITION.tools}
 BY_CLASS = {Box: DEFINITION}
-CONTEXT = ToolContext(principal="ada")
+CONTEXT = ToolContext(principal=Principal("ada"))
 
 
 def test_names_and_the_id_parameter_follow_the_component() -> None:
@@ -204,7 +205,7 @@ def test_tools_can_be_chosen_and_bound() -> None:
         burn.parse({"box_id": "somebody-else"}, CONTEXT)
 
     def who(context: ToolContext) -> str:
-        return f"box-of-{context.principal}"
+        return f"box-of-{context.principal.subject}"
 
     [look], _ = resolve_tools([Box.tools(exclude={"put", "burn"}, bind=who)], BY_CLASS)
     assert look.parse({}, CONTEXT)[0] == "box-of-ada"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.components import ToolContext, define
+from greenroom.components import Principal, ToolContext, define
 from greenroom.edge import ToolCaller
 from greenroom.errors import (
     CallTimeoutError,
@@ -41,7 +41,7 @@ class ScriptedRuntime:
 
 def a_context(**changes: Any) -> ToolContext:
     parts: dict[str, Any] = {
-        "principal": "ada",
+        "principal": Principal("ada"),
         "session": None,
         "turn": None,
         "idempotency_key": "k-1",

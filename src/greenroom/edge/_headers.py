@@ -1,0 +1,47 @@
+"""The headers of a request as text; decoded only when somebody looks at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from greenroom.ids import is_plain_text
+
+_MAX_TRACEPARENT: Final = 255
+
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?\Z")
+
+
+class RequestHeaders(Mapping[str, str]):
+    """Headers by their names in any case.
+
+    Example:
+        >>> RequestHeaders({b"x-tenant": b" acme "})["X-Tenant"]
+        'acme'
+    """
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        value = self._raw.get(name.lower().encode("latin-1", "replace"))
+        if value is None:
+            raise KeyError(name)
+        # httptools leaves white space around a value, which is not part of it.
+        return value.decode("latin-1").strip(" \t")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+def traceparent_of(found: object) -> str | None:
+    """A trace context that came from outside; a malformed one is ignored, as W3C asks."""
+    if not isinstance(found, str) or not is_plain_text(found, _MAX_TRACEPARENT):
+        return None
+    return found if _TRACEPARENT.match(found) else None
