@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
 
     from greenroom.clock import Clock
-    from greenroom.edge import AuditSink
+    from greenroom.edge import AuditSink, Fetch
     from greenroom.runtime import (
         AsyncComponentClient,
         ComponentClient,
@@ -194,9 +194,19 @@ class Service:
         with reading(self.runtime) as reader:
             yield reader
 
-    def with_settings(self, settings: Settings, *, clock: Clock | None = None) -> Service:
-        """The same service with other settings, not started: for tests and tools."""
-        return Service(self.name, settings=settings, clock=clock, **self._parts)
+    def with_settings(
+        self, settings: Settings, *, clock: Clock | None = None, fetch: Fetch | None = None
+    ) -> Service:
+        """The same service with other settings, not started: for tests and tools.
+
+        Args:
+            settings: How it runs.
+            clock: What time it is.
+            fetch: Gets the JSON at an address: the keys of those who give out tokens.
+        """
+        changed = Service(self.name, settings=settings, clock=clock, **self._parts)
+        changed._around = replace(changed._around, fetch=fetch)
+        return changed
 
     def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint | ResourceMetadata]]:
         hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -75,6 +76,8 @@ class KeyServer:
         self.documents: dict[str, Any] = {}
         self.asked: list[str] = []
         self.url = ""
+        self.give_token: Callable[[dict[str, list[str]]], str] | None = None
+        """Makes the access token for the fields of a request to `/token`."""
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """What a path is answered with."""
@@ -99,6 +102,20 @@ def key_server() -> Iterator[KeyServer]:
                 return
             status, body = keys.answer(self.path)
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            fields = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            assert self.path == "/token"
+            assert keys.give_token is not None
+            keys.asked.append(self.path)
+            answer = {"access_token": keys.give_token(fields), "token_type": "Bearer"}
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -168,6 +168,11 @@ class RequestContext:
             raise AccessDeniedError("This needs a caller with a token.")
         return claims
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """The header `Idempotency-Key`, to be given to `with_options(idempotency_key=...)`."""
+        return self.header("Idempotency-Key")
+
     def header(self, name: str) -> str | None:
         """A header by its name in any case, or None."""
         return self.headers.get(name.lower())

@@ -6,6 +6,7 @@ from greenroom.edge._errors import ErrorView, describe, report
 from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
 from greenroom.edge._headers import RequestHeaders, traceparent_of
 from greenroom.edge._hosts import HostCheck
+from greenroom.edge._keys import Fetch
 from greenroom.edge._refusals import Refusal, RefusedError
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
@@ -16,6 +17,7 @@ __all__ = [
     "AuditRecord",
     "AuditSink",
     "ErrorView",
+    "Fetch",
     "Guard",
     "HostCheck",
     "Refusal",

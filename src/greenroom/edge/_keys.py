@@ -21,7 +21,8 @@ _log = logging.getLogger("greenroom.edge")
 
 Fetch = Callable[[str], Awaitable[Any]]
 
-DISCOVERY: Final = "/.well-known/openid-configuration"
+_OPENID: Final = "/.well-known/openid-configuration"
+_OAUTH: Final = "/.well-known/oauth-authorization-server"
 MAX_BYTES: Final = 1024**2
 """Of a key set; real ones have a few kilobytes."""
 FETCH_SECONDS: Final = 5.0
@@ -216,13 +217,24 @@ class FetchedKeys:
         self.generation += 1
 
     async def _discovered(self) -> str:
-        about = await self._fetch(self._issuer.rstrip("/") + DISCOVERY)
+        about = await self._about()
         if about["issuer"] != self._issuer:
             raise ValueError(f"its discovery document is that of {about['issuer']!r}")
         address = str(about["jwks_uri"])
         if not is_safe_address(address):
             raise ValueError(f"its discovery document names {address!r}, which is not https")
         return address
+
+    async def _about(self) -> Any:
+        try:
+            return await self._fetch(self._issuer.rstrip("/") + _OPENID)
+        except OSError:
+            # Who only gives out tokens has the other document (RFC 8414), which stands in front
+            # of the issuer's path.
+            parts = urlsplit(self._issuer)
+            return await self._fetch(
+                f"{parts.scheme}://{parts.netloc}{_OAUTH}{parts.path.rstrip('/')}"
+            )
 
     def _key(self, described: Any) -> IssuerKey | None:
         try:

@@ -120,6 +120,17 @@ async def test_the_address_may_come_from_the_discovery_document() -> None:
     assert fetch.asked == [about, KEYS]
 
 
+async def test_an_authorization_server_without_openid_is_found_too() -> None:
+    fetch = ScriptedFetch()
+    issuer = "https://login.example/tenant"
+    about = "https://login.example/.well-known/oauth-authorization-server/tenant"
+    fetch.documents[f"{issuer}/.well-known/openid-configuration"] = OSError("404")
+    fetch.documents[about] = {"issuer": issuer, "jwks_uri": KEYS}
+    keys = FetchedKeys(issuer, None, (), timedelta(hours=1), clock=ManualClock(), fetch=fetch)
+
+    assert await _ids(keys) == ["old"]
+
+
 @pytest.mark.parametrize(
     "document",
     [

@@ -44,6 +44,9 @@ JWT = Jwt([Issuer(ISSUER.url, keys=[ISSUER.key.jwk])], [AUDIENCE])
 class Mirror(KeyValueEntity[int]):
     """Says who asks."""
 
+    def empty_state(self) -> int:
+        return 0
+
     def who(self) -> Effect[str]:
         return self.effects.reply(self.command_context.principal or "nobody")
 
