@@ -183,6 +183,15 @@ class Service:
         """Where the service answers to MCP clients."""
         return [endpoint.path for endpoint in self._mcp_endpoints]
 
+    @property
+    def open_mcp_paths(self) -> list[str]:
+        """Those of them that answer to whoever reaches the service."""
+        return [
+            one.path
+            for one in self._mcp_endpoints
+            if one.security is None or (one.security.acl is None and one.security.jwt is None)
+        ]
+
     @contextmanager
     def reading(self) -> Iterator[StoredReader]:
         """Read what is stored, without running anything: beside a running service, or alone.

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
@@ -96,6 +96,9 @@ def _announce(service: Service, host: str, port: int) -> None:
     allowed = service.settings.allowed_hosts
     if "*" not in allowed and host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         _log.info("MCP answers to the hosts %s; see GREENROOM_ALLOWED_HOSTS", ", ".join(allowed))
+    if host not in _LOOPBACK:
+        for path in service.open_mcp_paths:
+            _log.warning("MCP at %s is open to everybody; say who may call it with acl=", path)
 
 
 def _explain(guard: StartGuard) -> None:
@@ -106,6 +109,9 @@ def _explain(guard: StartGuard) -> None:
         raise CommandFailed(str(error)) from None
     _log.error("The application failed to start", exc_info=error)
     raise CommandFailed(f"The application failed to start: {type(error).__name__}: {error}")
+
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 class StartGuard:

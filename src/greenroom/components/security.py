@@ -179,6 +179,7 @@ class Security:
     jwt: Jwt | None = None
     rate_limit: RateLimit | None = None
     authorize: Authorize | None = None
+    scopes: Set[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

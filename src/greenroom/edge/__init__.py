@@ -4,10 +4,10 @@ from greenroom.edge._audit import Audit, AuditLog, AuditRecord, AuditSink
 from greenroom.edge._checks import endpoint_problems, security_problems, settings_problems
 from greenroom.edge._errors import ErrorView, describe, report
 from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
-from greenroom.edge._headers import RequestHeaders, traceparent_of
 from greenroom.edge._hosts import HostCheck
 from greenroom.edge._keys import Fetch
 from greenroom.edge._refusals import Refusal, RefusedError
+from greenroom.edge._requests import RequestHeaders, asking, request_context, traceparent_of
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
@@ -26,9 +26,11 @@ __all__ = [
     "Surroundings",
     "ToolCaller",
     "ToolOutcome",
+    "asking",
     "describe",
     "endpoint_problems",
     "report",
+    "request_context",
     "security_problems",
     "settings_problems",
     "traceparent_of",

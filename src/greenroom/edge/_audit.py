@@ -18,7 +18,8 @@ _MAX_TEXT: Final = 200
 _PLAIN: Final[dict[type, str]] = {bool: "boolean", int: "number", float: "number"}
 _SIZED: Final[dict[type, str]] = {str: "text", list: "array", dict: "object"}
 
-Outcome = Literal["done", "failed", "denied"]
+Outcome = Literal["done", "failed", "denied", "abandoned"]
+"""Abandoned: the caller went away before the answer, so the call may have been done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def security_problems(where: str, security: Security, settings: Settings) -> Ite
         yield from _rate_problems(f"{where}: rate_limit=", security.rate_limit)
     if security.authorize is not None:
         yield from _authorize_problems(f"{where}: authorize=", security.authorize)
+    yield from _scope_problems(f"{where}: scopes=", security.scopes)
 
 
 def settings_problems(settings: Settings) -> Iterator[str]:

@@ -80,7 +80,7 @@ class Guard:
         self._acl = None if security.acl is None else self._check(security.acl)
         self._services = around.service_tokens()
         jwt = security.jwt
-        self._scopes = _NO_SCOPES if jwt is None else frozenset(jwt.scopes)
+        self._scopes = frozenset(security.scopes) | (_NO_SCOPES if jwt is None else jwt.scopes)
         self._verifier: TokenVerifier | None = None
         if jwt is not None:
             own = around.resource(path or "")
@@ -100,18 +100,23 @@ class Guard:
     def _check(self, acl: Acl) -> AclCheck:
         return AclCheck(acl, own_name=self._around.name)
 
-    async def admit(self, scope: Scope) -> Principal:
+    async def admit(self, scope: Scope, known: Principal | None = None) -> Principal:
         """Who makes a request.
+
+        Args:
+            scope: Of the request.
+            known: Whom another guard has found already.
 
         Raises:
             RefusedError: They may not come in, or not now, or must show who they are.
         """
         try:
-            principal = self._service_of(scope)
+            principal = self._service_of(scope) if known is None else known
             if self._acl is not None and not self._acl.allows(principal):
                 raise _denied(self._acl)
             if self._verifier is not None:
                 principal = await self._with_token(principal, self._verifier, scope)
+            self._require(self._scopes, principal)
             self.spend(principal, scope)
         except RefusedError as error:
             _log.info(
@@ -149,9 +154,7 @@ class Guard:
                 Refusal(401, "token-missing", "Authorization must be a Bearer token.", challenge)
             )
         found = await verifier.verify(header[len(_BEARER) :].strip())
-        principal = Principal(found.subject, caller.service, found.claims, found.scopes)
-        self._require(self._scopes, principal)
-        return principal
+        return Principal(found.subject, caller.service, found.claims, found.scopes)
 
     def _asking(self) -> dict[str, str]:
         return {"scope": " ".join(sorted(self._scopes))} if self._scopes else {}

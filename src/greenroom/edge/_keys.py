@@ -206,11 +206,13 @@ class FetchedKeys:
     async def _replace(self) -> None:
         started = self._clock.now_ms()
         try:
-            address = self._jwks or await self._discovered()
-            described = await self._fetch(address)
+            # A server that sends a byte now and then keeps every single read short.
+            async with asyncio.timeout(3 * FETCH_SECONDS):
+                address = self._jwks or await self._discovered()
+                described = await self._fetch(address)
             keys = [key for one in described["keys"] if (key := self._key(one)) is not None]
         except Exception as error:
-            _log.warning("The keys of %s can't be had: %s", self._issuer, error)
+            _log.warning("The keys of %s can't be had: %r", self._issuer, error)
             return
         self._keys = keys
         self._fetched_at = started

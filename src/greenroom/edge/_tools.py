@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from dataclasses import dataclass
 from time import monotonic
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from greenroom.components import Authorize, ToolContext, ToolDefinition
-    from greenroom.edge._audit import Audit
+    from greenroom.edge._audit import Audit, Outcome
     from greenroom.runtime import Answer
 
 
@@ -90,22 +91,39 @@ class ToolCaller:
                 )
             )
             result = render(tool, answer.json)
+            outcome = ToolOutcome(False, result.text, result.structured)
+            ended: Outcome = "done"
         except Exception as error:
             outcome = _failed(tool.name, error, context.correlation_id)
-            if self._audit is not None:
-                self._audit.record(
-                    tool,
-                    arguments,
-                    context,
-                    outcome="denied" if isinstance(error, AccessDeniedError) else "failed",
-                    code=(outcome.meta or {}).get("greenroom/code"),
-                    instance=instance,
-                    traceparent=traceparent,
-                )
-            return outcome
+            ended = "denied" if isinstance(error, AccessDeniedError) else "failed"
+        except asyncio.CancelledError:
+            self._record(tool, arguments, context, "abandoned", instance, traceparent)
+            raise
         if self._audit is not None:
-            self._audit.record(tool, arguments, context, instance=instance, traceparent=traceparent)
-        return ToolOutcome(False, result.text, result.structured)
+            code = None if outcome.meta is None else outcome.meta.get("greenroom/code")
+            self._record(tool, arguments, context, ended, instance, traceparent, code)
+        return outcome
+
+    def _record(
+        self,
+        tool: ToolDefinition,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        ended: Outcome,
+        instance: str | None,
+        traceparent: str | None,
+        code: str | None = None,
+    ) -> None:
+        if self._audit is not None:
+            self._audit.record(
+                tool,
+                arguments,
+                context,
+                outcome=ended,
+                code=code,
+                instance=instance,
+                traceparent=traceparent,
+            )
 
     async def _check(
         self, tool: ToolDefinition, instance: str, values: tuple[Any, ...], context: ToolContext

@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from greenroom.components import ANONYMOUS
-from greenroom.edge import Refusal, RefusedError
+from greenroom.components import current_request
+from greenroom.edge import Refusal, RefusedError, asking, request_context
 from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.mcp._body import BodyTooLargeError, ClientGoneError, parse, read_body
 from greenroom.mcp._envelope import (
@@ -34,7 +34,7 @@ from greenroom.mcp._wire import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
-    from greenroom.components import McpEndpointDefinition, Principal
+    from greenroom.components import McpEndpointDefinition
     from greenroom.edge import Guard, HostCheck, ToolCaller
     from greenroom.mcp._body import Receive
 
@@ -71,6 +71,8 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         extra: tuple[tuple[bytes, bytes], ...] = ()
+        # Who asks is known for this request alone, also where one task answers many.
+        before = None if self._guard is None else current_request.set(None)
         try:
             status, body = await self._answer(scope, receive)
         except RefusedError as error:
@@ -80,6 +82,9 @@ class McpEndpoint:
                 extra = self._guard.headers(refusal, scope)
         except ClientGoneError:
             return
+        finally:
+            if before is not None:
+                current_request.reset(before)
         headers = [(b"content-length", b"%d" % len(body)), *extra]
         if body:
             headers.append(_JSON)
@@ -90,7 +95,8 @@ class McpEndpoint:
         pairs = scope["headers"]
         headers = dict(pairs)
         self._check_caller(headers)
-        principal = ANONYMOUS if self._guard is None else await self._guard.admit(scope)
+        if self._guard is not None:
+            current_request.set(request_context(scope, await self._guard.admit(scope)))
         _check_http(scope["method"], headers)
         body = await self._read(receive, headers)
         try:
@@ -101,9 +107,9 @@ class McpEndpoint:
             return 400, failure(_NO_ID, error)
         if type(message) is list:
             if self._guard is not None:
-                self._guard.spend(principal, scope, len(message) - 1)
-            return await self._dispatch.batch(headers, message, principal)
-        return await self._dispatch.message(headers, message, principal)
+                self._guard.spend(asking(), scope, len(message) - 1)
+            return await self._dispatch.batch(headers, message)
+        return await self._dispatch.message(headers, message)
 
     def _check_caller(self, headers: Mapping[bytes, bytes]) -> None:
         refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
@@ -127,12 +133,7 @@ class Dispatcher:
         self._methods = methods
 
     async def message(
-        self,
-        headers: Mapping[bytes, bytes],
-        message: Any,
-        principal: Principal = ANONYMOUS,
-        *,
-        alone: bool = True,
+        self, headers: Mapping[bytes, bytes], message: Any, *, alone: bool = True
     ) -> tuple[int, bytes]:
         """Answer one message; 202 and no body where none is due."""
         id_ = _NO_ID
@@ -145,7 +146,7 @@ class Dispatcher:
             check_shape(message)
             revision = revision_of(headers, message)
             method = self._method(revision, message["method"])
-            request = McpRequest(revision, message.get("params", {}), headers, alone, principal)
+            request = McpRequest(revision, message.get("params", {}), headers, alone)
             result = await method(request)
         except WireError as error:
             # Until its revision is known, what is wrong with a message is its form.
@@ -167,12 +168,7 @@ class Dispatcher:
         method: Callable[[McpRequest], Awaitable[bytes]] = getattr(self._methods, found)
         return method
 
-    async def batch(
-        self,
-        headers: Mapping[bytes, bytes],
-        messages: list[Any],
-        principal: Principal = ANONYMOUS,
-    ) -> tuple[int, bytes]:
+    async def batch(self, headers: Mapping[bytes, bytes], messages: list[Any]) -> tuple[int, bytes]:
         """Answer a body of several messages, where the revision has such."""
         try:
             revision = revision_of_notification(headers)
@@ -180,7 +176,7 @@ class Dispatcher:
         except WireError as error:
             return 400, failure(_NO_ID, error)
         answers = await asyncio.gather(
-            *(self.message(headers, message, principal, alone=False) for message in messages)
+            *(self.message(headers, message, alone=False) for message in messages)
         )
         bodies = [body for _, body in answers if body]
         return (200, b"[" + b",".join(bodies) + b"]") if bodies else (202, b"")

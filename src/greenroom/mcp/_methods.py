@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from greenroom.components import ANONYMOUS, Principal, ToolContext
-from greenroom.edge import RequestHeaders, traceparent_of
+from greenroom.components import ToolContext
+from greenroom.edge import RequestHeaders, asking, traceparent_of
 from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.mcp._envelope import header
 from greenroom.mcp._listing import ToolListing
@@ -42,7 +42,6 @@ class McpRequest:
     headers: Mapping[bytes, bytes]
     alone: bool = True
     """Not part of a batch; a batch can't share one `Idempotency-Key` header."""
-    principal: Principal = ANONYMOUS
 
 
 class Methods:
@@ -92,15 +91,16 @@ class Methods:
 
     async def list_tools(self, request: McpRequest) -> bytes:
         """One page of the tools."""
-        page = self._listing_for(request.principal).page(request.params.get("cursor"))
+        page = self._listing_for().page(request.params.get("cursor"))
         if request.revision.modern:
             return self._modern.result(page + self._caching)
         return self._legacy.result(page)
 
-    def _listing_for(self, principal: Principal) -> ToolListing:
-        """The tools that somebody is shown; few such sets exist, and each is written once."""
+    def _listing_for(self) -> ToolListing:
+        """The tools that the caller is shown; few such sets exist, and each is written once."""
         if self._guard is None:
             return self._listing
+        principal = asking()
         shown = [one for one in self._tools.values() if self._guard.offers(one, principal)]
         if len(shown) == len(self._tools):
             return self._listing
@@ -139,7 +139,7 @@ _PRIVATE: Final = b',"ttlMs":%d,"cacheScope":"private"' % _TTL_MS
 
 def _context(request: McpRequest, meta: Mapping[str, Any]) -> ToolContext:
     return ToolContext(
-        principal=request.principal,
+        principal=asking(),
         session=None,
         turn=None,
         idempotency_key=_idempotency_key(request, meta),

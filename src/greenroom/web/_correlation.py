@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
+from greenroom.components import current_request
 from greenroom.logs import acceptable_correlation_id, correlation_id, new_correlation_id
 from greenroom.web._problems import problem_response
 
@@ -28,7 +29,8 @@ class CorrelationMiddleware:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Run the application with the id bound."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            with _nobody_asking():
+                await self._app(scope, receive, send)
             return
         reference = _given(scope["headers"]) or new_correlation_id()
         line = (_HEADER, reference.encode())
@@ -44,7 +46,8 @@ class CorrelationMiddleware:
 
         token = correlation_id.set(reference)
         try:
-            await self._app(scope, receive, send_with_id)
+            with _nobody_asking():
+                await self._app(scope, receive, send_with_id)
         except Exception as error:
             # Answered here, where the id is known; then everybody outside hears of it as ever.
             if not started and not _is_answered_elsewhere(scope.get("app")):
@@ -53,6 +56,18 @@ class CorrelationMiddleware:
             raise
         finally:
             correlation_id.reset(token)
+
+
+class _nobody_asking:  # noqa: N801 - used as a block, and quicker than a generator
+    """Nobody is known to ask at the start; and what was found out ends with the request."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = current_request.set(None)
+
+    def __exit__(self, *_: object) -> None:
+        current_request.reset(self._before)
 
 
 def _is_answered_elsewhere(app: Any) -> bool:

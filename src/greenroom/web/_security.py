@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from starlette.exceptions import WebSocketException
 from starlette.requests import HTTPConnection
@@ -23,18 +23,18 @@ from greenroom.edge import (
     HostCheck,
     Refusal,
     RefusedError,
-    RequestHeaders,
     Surroundings,
     security_problems,
-    traceparent_of,
 )
+from greenroom.edge import request_context as context_of
 from greenroom.errors import ConfigurationError, DefinitionError
-from greenroom.logs import correlation_id
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_POLICY_VIOLATION = 1008
+_POLICY_VIOLATION: Final = 1008
+_PRINCIPAL: Final = "greenroom.principal"
+"""In the scope of a request: who makes it, as found by what looked first."""
 
 
 class Secured:
@@ -50,33 +50,41 @@ class Secured:
             RefusedError: It may not come in; answered as a problem.
         """
         guard = _doors_of(connection).guard(self)
+        known = connection.scope.get(_PRINCIPAL)
         try:
-            principal = await guard.admit(connection.scope)
+            principal = await guard.admit(connection.scope, known)
         except RefusedError as error:
             refuse(connection, error.refusal, guard)
-        connection.state.greenroom_principal = principal
-        current_request.set(_context(connection))
+        connection.scope[_PRINCIPAL] = principal
+        # Until the middleware that binds the correlation id takes it back.
+        current_request.set(context_of(connection.scope, principal))
         return principal
 
 
 def secured(
-    *, acl: Acl | None = None, jwt: Jwt | None = None, rate_limit: RateLimit | None = None
+    *,
+    acl: Acl | None = None,
+    jwt: Jwt | None = None,
+    scopes: Set[str] = frozenset(),
+    rate_limit: RateLimit | None = None,
 ) -> Secured:
     """Protect FastAPI routes: for `Depends`, on a router, on a route, or as a parameter.
 
     It gives the `Principal`, on whose behalf the route's calls of components are made.
-    Several of them hold together. WebSockets are closed with 1008.
+    Several of them hold together, in their order: one on a router may ask for a token, one on a
+    route for a scope of it. WebSockets are closed with 1008.
 
     Args:
         acl: Who may call.
         jwt: Which bearer tokens are required and believed.
+        scopes: What the token must permit.
         rate_limit: How often one principal may call.
 
     Example:
         >>> from fastapi import APIRouter, Depends
         >>> router = APIRouter(dependencies=[Depends(secured(acl=Acl.allow_internet()))])
     """
-    return Secured(Security(acl, jwt, rate_limit))
+    return Secured(Security(acl, jwt, rate_limit, scopes=scopes))
 
 
 async def request_context(connection: HTTPConnection) -> RequestContext:
@@ -86,17 +94,7 @@ async def request_context(connection: HTTPConnection) -> RequestContext:
         >>> @router.get("/me")                                            # doctest: +SKIP
         ... def me(context: Annotated[RequestContext, Depends(request_context)]) -> str: ...
     """
-    return current_request.get() or _context(connection)
-
-
-def _context(connection: HTTPConnection) -> RequestContext:
-    headers = RequestHeaders(dict(connection.scope["headers"]))
-    return RequestContext(
-        getattr(connection.state, "greenroom_principal", ANONYMOUS),
-        headers,
-        correlation_id.get() or "",
-        traceparent_of(headers.get("traceparent")),
-    )
+    return current_request.get() or context_of(connection.scope, ANONYMOUS)
 
 
 class Doors:

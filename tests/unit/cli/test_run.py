@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from greenroom import Settings, migrations
+from greenroom import Acl, Service, Settings, mcp_endpoint, migrations
+from greenroom.cli._run import _announce
+from tests.support.components import Counter
 from tests.support.eventually import eventually
 from tests.support.server import free_port
 
@@ -115,3 +117,27 @@ def test_a_wrong_setting_is_told(target: str) -> None:
     assert process.returncode == 1
     assert "GREENROOM_ASK_TIMEOUT" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_an_endpoint_that_others_can_reach_and_everybody_may_call_is_warned_of(
+    host: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @mcp_endpoint(server_name="open", path="/open", tools=[Counter])
+    class OpenMcp: ...
+
+    @mcp_endpoint(server_name="said", path="/said", acl=Acl.allow_internet(), tools=[Counter])
+    class SaidMcp: ...
+
+    service = Service(
+        "counters",
+        components=[Counter],
+        endpoints=[OpenMcp, SaidMcp],
+        settings=Settings(database_url=f"sqlite:///{tmp_path}/test.db"),
+    )
+
+    _announce(service, host, 8000)
+
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    expected = ["MCP at /open is open to everybody; say who may call it with acl="]
+    assert told == (expected if warned else [])

@@ -1,5 +1,6 @@
 """Every call is recorded: who, what, and what came of it; no value unless it is asked for."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -67,6 +68,26 @@ async def test_a_call_that_is_done_is_recorded() -> None:
             traceparent="00-1",
         )
     ]
+
+
+async def test_a_call_whose_caller_went_away_is_recorded_too() -> None:
+    """It may have been done all the same."""
+    kept, begun = Kept(), asyncio.Event()
+
+    class Slow:
+        async def call(self, request: CallRequest) -> Answer:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    caller = ToolCaller(Slow(), audit=Audit(kept, "/mcp", CLOCK))
+    task = asyncio.create_task(caller.call(INCREASE, {"counter_id": "c-1"}, ADA))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert [(one.outcome, one.instance) for one in kept.records] == [("abandoned", "c-1")]
 
 
 @pytest.mark.parametrize(

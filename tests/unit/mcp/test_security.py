@@ -1,5 +1,7 @@
 """The endpoint with a guard at its door: what clients of both eras see."""
 
+import asyncio
+import json
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +15,11 @@ from greenroom.components import (
     Jwt,
     Principal,
     RateLimit,
+    RequestContext,
     Security,
+    current_request,
 )
-from greenroom.edge import Guard, HostCheck, Surroundings
+from greenroom.edge import Guard, HostCheck, Surroundings, ToolOutcome
 from greenroom.edge._service_tokens import ServiceTokens
 from greenroom.mcp import McpEndpoint, ResourceMetadata
 from greenroom.settings import Settings
@@ -28,6 +32,7 @@ from tests.support.mcp_wire import (
     a_tool,
     an_endpoint,
     ask,
+    request,
     send,
 )
 from tests.support.tokens import AUDIENCE, TokenIssuer
@@ -70,6 +75,19 @@ def secured(
     return endpoint, guard
 
 
+async def exchange(endpoint: Any, body: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """One request, in the task that asks."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body.encode()}
+
+    async def keep(_message: Any) -> None:
+        """Nobody looks."""
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    await endpoint(scope, receive, keep)
+
+
 def bearing(**claims: Any) -> dict[str, str | None]:
     return {"Authorization": f"Bearer {ISSUER.token(**claims)}"}
 
@@ -85,6 +103,31 @@ def test_who_the_token_names_reaches_the_tool(version: str) -> None:
     assert principal.subject == "ada"
     assert principal.claims is not None
     assert principal.claims.issuer == ISSUER.url
+
+
+def test_what_the_request_brought_is_at_hand_while_it_is_answered_and_not_longer() -> None:
+    """So a method of an endpoint calls components on behalf of who asks."""
+    seen: list[RequestContext | None] = []
+
+    class Looking(ScriptedCaller):
+        async def call(self, *given: Any, **options: Any) -> ToolOutcome:
+            seen.append(current_request.get())
+            return await super().call(*given, **options)
+
+    endpoint, _ = secured(Security(jwt=JWT), caller=Looking())
+
+    async def both() -> None:
+        for headers in (bearing(sub="ada"), bearing(sub="bob")):
+            given = {"X-Tenant": "acme", "Host": "localhost", **headers}
+            pairs = [(k.lower().encode(), str(v).encode()) for k, v in given.items()]
+            await exchange(endpoint, json.dumps(request("2025-06-18", "tools/call", CALL)), pairs)
+            assert current_request.get() is None
+
+    asyncio.run(both())
+
+    assert [one and one.principal.subject for one in seen] == ["ada", "bob"]
+    assert seen[0] is not None
+    assert seen[0].header("X-Tenant") == "acme"
 
 
 @pytest.mark.parametrize("version", EVERY_REVISION)

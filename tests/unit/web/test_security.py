@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, WebSocket
 from fastapi.testclient import TestClient
@@ -31,6 +32,7 @@ from greenroom import (
     request_context,
     secured,
 )
+from greenroom.components import current_request
 from greenroom.errors import ConfigurationError, DefinitionError
 from greenroom.testkit import ManualClock
 from tests.support.tokens import AUDIENCE, TokenIssuer
@@ -163,6 +165,48 @@ def test_acls_and_rates_hold_for_routes_too(tmp_path: Path) -> None:
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "10"
     assert refused.json()["retryable"] is True
+
+
+def test_a_router_may_ask_for_a_token_and_a_route_for_more(tmp_path: Path) -> None:
+    """Whom the first has found, the second knows: its scopes, and in whose name to count."""
+    router = APIRouter(dependencies=[Depends(secured(jwt=JWT))])
+    limit = RateLimit(1)
+
+    @router.post("/write", dependencies=[Depends(secured(scopes={"write"}, rate_limit=limit))])
+    async def write(context: Annotated[RequestContext, Depends(request_context)]) -> str | None:
+        return context.principal.subject
+
+    with calling(a_service(tmp_path, router)) as client:
+        assert client.post("/write").status_code == 401
+        refused = client.post("/write", headers=bearing(scope="read"))
+        assert refused.status_code == 403
+        assert refused.headers["www-authenticate"] == (
+            'Bearer error="insufficient_scope", scope="write"'
+        )
+        ada, bob = bearing(scope="write"), bearing(scope="write", sub="bob")
+        assert client.post("/write", headers=ada).json() == "ada"
+        assert client.post("/write", headers=bob).json() == "bob"
+        assert client.post("/write", headers=ada).status_code == 429
+
+
+async def test_who_asked_is_forgotten_even_where_one_task_sends_many(tmp_path: Path) -> None:
+    """Some servers, and clients in tests, answer all requests in the task that asks."""
+    router = APIRouter()
+
+    @router.get("/secured", dependencies=[Depends(secured(jwt=JWT))])
+    async def behind(context: Annotated[RequestContext, Depends(request_context)]) -> str:
+        return str(context.principal)
+
+    @router.get("/open", dependencies=[Depends(secured(acl=Acl.allow_all()))])
+    async def for_all(context: Annotated[RequestContext, Depends(request_context)]) -> str:
+        return str(context.principal)
+
+    transport = httpx.ASGITransport(a_service(tmp_path, router).app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        assert (await client.get("/secured", headers=bearing())).json() == "ada"
+        assert (await client.get("/open")).json() == "anonymous"
+        assert (await client.get("/secured")).status_code == 401
+    assert current_request.get() is None
 
 
 def test_a_websocket_is_closed_on_who_may_not_come_in(tmp_path: Path) -> None:

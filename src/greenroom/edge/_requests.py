@@ -1,12 +1,14 @@
-"""The headers of a request as text; decoded only when somebody looks at them."""
+"""What came along with a request, and who makes the one that is being worked on."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
+from greenroom.components import ANONYMOUS, Principal, RequestContext, current_request
 from greenroom.ids import is_plain_text
+from greenroom.logs import correlation_id, new_correlation_id
 
 _MAX_TRACEPARENT: Final = 255
 
@@ -14,7 +16,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 
 class RequestHeaders(Mapping[str, str]):
-    """Headers by their names in any case.
+    """Headers by their names in any case, decoded only when somebody looks at them.
 
     Example:
         >>> RequestHeaders({b"x-tenant": b" acme "})["X-Tenant"]
@@ -38,6 +40,23 @@ class RequestHeaders(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._raw)
+
+
+def request_context(scope: Mapping[str, Any], principal: Principal) -> RequestContext:
+    """What is known of a request, from its ASGI scope."""
+    headers = RequestHeaders(dict(scope["headers"]))
+    return RequestContext(
+        principal,
+        headers,
+        correlation_id.get() or new_correlation_id(),
+        traceparent_of(headers.get("traceparent")),
+    )
+
+
+def asking() -> Principal:
+    """Who makes the request that the running code works for."""
+    request = current_request.get()
+    return ANONYMOUS if request is None else request.principal
 
 
 def traceparent_of(found: object) -> str | None:
