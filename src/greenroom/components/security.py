@@ -168,7 +168,9 @@ class ToolRequest:
 
 
 Authorize = Callable[[ToolRequest], bool | Awaitable[bool]]
-"""Whether a call may be made. Raise a `CommandError` to say why not."""
+"""Whether a call may be made. Raise a `CommandError` to say why not.
+
+It runs on the event loop, so it must not wait, unless it is a coroutine function."""
 
 
 @dataclass(frozen=True, slots=True)

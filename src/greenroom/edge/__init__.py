@@ -7,7 +7,13 @@ from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
 from greenroom.edge._hosts import HostCheck
 from greenroom.edge._keys import Fetch
 from greenroom.edge._refusals import Refusal, RefusedError
-from greenroom.edge._requests import RequestHeaders, asking, request_context, traceparent_of
+from greenroom.edge._requests import (
+    RequestHeaders,
+    asking,
+    request_context,
+    target_of,
+    traceparent_of,
+)
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
@@ -33,5 +39,6 @@ __all__ = [
     "request_context",
     "security_problems",
     "settings_problems",
+    "target_of",
     "traceparent_of",
 ]

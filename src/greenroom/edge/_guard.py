@@ -12,6 +12,7 @@ from greenroom.edge._acl import AclCheck
 from greenroom.edge._jwt import SERVICE_PREFIX, TokenVerifier
 from greenroom.edge._rate_limit import RateLimiter
 from greenroom.edge._refusals import Refusal, RefusedError
+from greenroom.edge._requests import target_of
 from greenroom.edge._service_tokens import SERVICE_HEADER, ServiceTokens
 from greenroom.logs import correlation_id
 
@@ -120,9 +121,8 @@ class Guard:
             self.spend(principal, scope)
         except RefusedError as error:
             _log.info(
-                "%s %s: refused: %s",
-                scope.get("method", scope["type"]),
-                scope["path"],
+                "%s: refused: %s",
+                target_of(scope),
                 error.refusal.code,
                 extra={"correlation_id": correlation_id.get()},
             )

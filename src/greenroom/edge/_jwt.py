@@ -37,7 +37,7 @@ SERVICE_PREFIX: Final = "service:"
 """Begins the subjects of services; no token may name somebody so."""
 MAX_TOKEN: Final = 16 * 1024
 _MAX_SUBJECT: Final = 255
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 1024
 """Tokens that were found good; checking a signature costs as much as a whole call."""
 _LAST_SECOND: Final = 253_402_300_799
 """Of the year 9999; no time that Python knows comes after."""

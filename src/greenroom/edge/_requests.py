@@ -53,6 +53,17 @@ def request_context(scope: Mapping[str, Any], principal: Principal) -> RequestCo
     )
 
 
+def target_of(scope: Mapping[str, Any]) -> str:
+    """What was asked for, fit for a line of a log: a path may hold line breaks.
+
+    Example:
+        >>> target_of({"type": "http", "method": "GET", "path": "/a"})
+        'GET /a'
+    """
+    shown = scope["path"].encode("unicode_escape").decode("ascii")
+    return f"{scope.get('method', scope['type'])} {shown}"
+
+
 def asking() -> Principal:
     """Who makes the request that the running code works for."""
     request = current_request.get()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from greenroom.components import current_request
+from greenroom.edge import target_of
 from greenroom.logs import acceptable_correlation_id, correlation_id, new_correlation_id
 from greenroom.web._problems import problem_response
 
@@ -51,8 +52,8 @@ class CorrelationMiddleware:
         except Exception as error:
             # Answered here, where the id is known; then everybody outside hears of it as ever.
             if not started and not _is_answered_elsewhere(scope.get("app")):
-                target = f"{scope['method']} {scope['path']}"
-                await problem_response(error, target=target)(scope, receive, send_with_id)
+                response = problem_response(error, target=target_of(scope))
+                await response(scope, receive, send_with_id)
             raise
         finally:
             correlation_id.reset(token)

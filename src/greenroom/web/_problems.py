@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
 
-from greenroom.edge import Refusal, RefusedError, report
+from greenroom.edge import Refusal, RefusedError, report, target_of
 from greenroom.errors import (
     AccessDeniedError,
     CallTimeoutError,
@@ -65,7 +65,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     """Answer errors of greenroom that leave a route with a problem; others stay as they are."""
 
     async def handle(request: Request, error: Exception) -> JSONResponse:
-        return problem_response(error, target=f"{request.method} {request.url.path}")
+        return problem_response(error, target=target_of(request.scope))
 
     async def handle_refusal(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RefusedError)

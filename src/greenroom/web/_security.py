@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
 from starlette.exceptions import WebSocketException
 from starlette.requests import HTTPConnection
 
@@ -61,6 +63,15 @@ class Secured:
         return principal
 
 
+class SecuredByToken(Secured, SecurityBase):
+    """The same, known to OpenAPI as something that takes bearer tokens."""
+
+    def __init__(self, security: Security) -> None:
+        super().__init__(security)
+        self.model = HTTPBearer(bearerFormat="JWT")
+        self.scheme_name = "bearer"
+
+
 def secured(
     *,
     acl: Acl | None = None,
@@ -84,7 +95,8 @@ def secured(
         >>> from fastapi import APIRouter, Depends
         >>> router = APIRouter(dependencies=[Depends(secured(acl=Acl.allow_internet()))])
     """
-    return Secured(Security(acl, jwt, rate_limit, scopes=scopes))
+    security = Security(acl, jwt, rate_limit, scopes=scopes)
+    return Secured(security) if jwt is None else SecuredByToken(security)
 
 
 async def request_context(connection: HTTPConnection) -> RequestContext:

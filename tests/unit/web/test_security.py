@@ -105,6 +105,33 @@ def test_a_router_may_ask_for_tokens(tmp_path: Path) -> None:
     }
 
 
+def test_openapi_knows_which_routes_take_tokens(tmp_path: Path) -> None:
+    router = APIRouter()
+    router.get("/with", dependencies=[Depends(secured(jwt=JWT))])(lambda: None)
+    router.get("/without", dependencies=[Depends(secured(acl=Acl.allow_all()))])(lambda: None)
+
+    document = a_service(tmp_path, router).app.openapi()
+
+    assert document["components"]["securitySchemes"] == {
+        "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    }
+    assert document["paths"]["/with"]["get"]["security"] == [{"bearer": []}]
+    assert "security" not in document["paths"]["/without"]["get"]
+
+
+def test_a_path_can_not_forge_lines_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    router = APIRouter(dependencies=[Depends(secured(jwt=JWT))])
+    router.get("/notes/{name}")(lambda name: None)
+
+    with calling(a_service(tmp_path, router)) as client, caplog.at_level("INFO"):
+        assert client.get("/notes/a%0Ab").status_code == 401
+
+    [line] = [one for one in caplog.messages if "refused" in one]
+    assert line == "GET /notes/a\\nb: refused: token-missing"
+
+
 def test_components_are_called_on_behalf_of_who_asks(tmp_path: Path) -> None:
     """From threads and from coroutines; and nobody's name outlives the request."""
     trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
