@@ -8,9 +8,13 @@ from typing import Annotated
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
+from greenroom import AuditRecord
 from greenroom.components import (
+    Acl,
     Effect,
+    Jwt,
     KeyValueEntity,
     component,
     function_tool,
@@ -336,3 +340,94 @@ def test_the_same_service_may_be_had_with_other_settings(
 
 def _ref(name: str) -> EntityRef:
     return EntityRef("counter", name)
+
+
+class Kept:
+    """Keeps audit records in a list."""
+
+    def __init__(self) -> None:
+        self.tools: list[str] = []
+
+    def record(self, record: AuditRecord) -> None:
+        self.tools.append(f"{record.endpoint}: {record.tool}")
+
+
+@mcp_endpoint(path="/secured", server_name="secured", acl=Acl.allow_internet(), tools=[Counter])
+class SecuredMcp:
+    """Counters, for everybody who comes from outside; which was said on purpose."""
+
+
+@pytest.mark.parametrize(
+    ("audit", "recorded"),
+    [
+        ("secured", ["/secured: counter_get"]),
+        ("all", ["/mcp: counter_get", "/secured: counter_get"]),
+        ("off", []),
+    ],
+)
+def test_which_calls_are_recorded_is_a_setting(
+    settings: Settings, audit: str, recorded: list[str]
+) -> None:
+    kept = Kept()
+    original = Service(
+        "counters", components=[Counter], endpoints=[CountersMcp, SecuredMcp], audit=kept
+    )
+    service = original.with_settings(settings.model_copy(update={"audit": audit}))
+    call = {**CALL, "params": {"name": "counter_get", "arguments": {"counter_id": "c"}}}
+
+    with TestClient(service.app) as client:
+        for path in ("/mcp", "/secured"):
+            assert client.post(path, json=call).json()["result"]["isError"] is False
+
+    assert kept.tools == recorded
+
+
+def test_what_is_wrong_with_security_is_told_with_all_the_rest(settings: Settings) -> None:
+    @mcp_endpoint(path="/a", server_name="a", jwt=Jwt([]), tools=[Counter])
+    class WrongMcp: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        Service(
+            "wrong",
+            components=[Counter, NoEntity],
+            endpoints=[WrongMcp, CountersMcp],
+            settings=settings.model_copy(
+                update={"require_acl": True, "service_secret": SecretStr("short")}
+            ),
+        )
+
+    told = "\n".join(caught.value.problems)
+    for part in (
+        "NoEntity",
+        "jwt= needs issuers=[...]",
+        "jwt= needs audiences=[...]",
+        "CountersMcp: has no acl=",
+        "GREENROOM_SERVICE_SECRET must have at least 32 bytes",
+    ):
+        assert part in told
+
+
+def test_each_endpoint_with_tokens_describes_itself(settings: Settings) -> None:
+    """At its own path; at the bare one only where there is no doubt which is meant."""
+    well_known = "/.well-known/oauth-protected-resource"
+
+    @mcp_endpoint(
+        path="/a", server_name="a", jwt=Jwt(["https://a.example"], ["a"]), tools=[Counter]
+    )
+    class FirstMcp: ...
+
+    @mcp_endpoint(
+        path="/b", server_name="b", jwt=Jwt(["https://b.example"], ["b"]), tools=[Counter]
+    )
+    class SecondMcp: ...
+
+    def described(*endpoints: type) -> dict[str, int]:
+        service = Service(
+            "counters", components=[Counter], endpoints=[*endpoints, CountersMcp], settings=settings
+        )
+        client = TestClient(service.app)
+        paths = ["", "/a", "/b", "/mcp"]
+        return {path: client.get(well_known + path).status_code for path in paths}
+
+    assert described(FirstMcp) == {"": 200, "/a": 200, "/b": 404, "/mcp": 404}
+    assert described(FirstMcp, SecondMcp) == {"": 404, "/a": 200, "/b": 200, "/mcp": 404}
