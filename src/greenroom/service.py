@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from greenroom.components import (
     McpEndpointDefinition,
@@ -14,24 +15,25 @@ from greenroom.components import (
     read_all,
     read_endpoint,
 )
-from greenroom.edge import HostCheck, ToolCaller
+from greenroom.edge import CONTEXTS, HostCheck, MethodRunner, ToolCaller
 from greenroom.errors import DefinitionError
-from greenroom.mcp import McpEndpoint
-from greenroom.runtime import Runtime, reading
+from greenroom.mcp import McpEndpoint, StateSeal
+from greenroom.runtime import (
+    AsyncComponentClient,
+    ComponentClient,
+    Runtime,
+    reading,
+    resolve_constructor,
+)
 from greenroom.settings import Settings, load_settings
 from greenroom.version import package_version
-from greenroom.web import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
+from greenroom.web import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of, tool_router
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
 
     from greenroom.clock import Clock
-    from greenroom.runtime import (
-        AsyncComponentClient,
-        ComponentClient,
-        DependencyProvider,
-        StoredReader,
-    )
+    from greenroom.runtime import DependencyProvider, StoredReader
 
 
 class Service:
@@ -83,6 +85,12 @@ class Service:
         self.runtime = Runtime(
             components, settings=self.settings, clock=clock, dependencies=dependencies
         )
+        self._runners = self._method_runners(dependencies)
+        self._hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
+        self._callers = [
+            ToolCaller(self.runtime, runner, max_result_bytes=self.settings.max_result_bytes)
+            for runner in self._runners
+        ]
 
     @property
     def client(self) -> ComponentClient:
@@ -112,7 +120,12 @@ class Service:
         Adds the endpoints, `/health/live` and `/health/ready`, problem responses for errors of
         greenroom, a correlation id per request, and the runtime to the application's lifespan.
         """
-        add_greenroom(app, self.runtime, endpoints=self._mounted_endpoints(), routers=self._routers)
+        add_greenroom(
+            app,
+            self.runtime,
+            endpoints=[(one.path, one) for one in self.mcp_servers],
+            routers=[*self._routers, *self._tool_routers()],
+        )
 
     @contextmanager
     def running(self) -> Iterator[ComponentClient]:
@@ -148,17 +161,56 @@ class Service:
         """The same service with other settings, not started: for tests and tools."""
         return Service(self.name, settings=settings, clock=clock, **self._parts)
 
-    def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint]]:
-        caller = ToolCaller(self.runtime)
-        hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
-        for definition in self._mcp_endpoints:
-            known = definition
-            if not definition.server_version:
-                known = replace(definition, server_version=self.version)
-            endpoint = McpEndpoint(
-                known, caller, hosts, max_body_bytes=self.settings.max_body_bytes
+    def _method_runners(
+        self, dependencies: Mapping[type[Any], object] | DependencyProvider | None
+    ) -> list[MethodRunner]:
+        """For each MCP endpoint, what makes its objects; nobody has to be asked later."""
+        given: dict[type[Any], object] = {
+            ComponentClient: self.client,
+            AsyncComponentClient: self.async_client,
+        }
+        threads = ThreadPoolExecutor(self.settings.tool_threads, "greenroom-tool")
+        runners = []
+        for one in self._mcp_endpoints:
+            wanted = one.methods.constructor
+            lasting = {name: kind for name, kind in wanted.items() if kind not in CONTEXTS}
+            found = resolve_constructor(one.cls.__name__, lasting, dependencies, given)
+            timeout = self.settings.tool_timeout.total_seconds()
+            runners.append(MethodRunner(wanted, found, threads, timeout))
+        return runners
+
+    @cached_property
+    def mcp_servers(self) -> list[McpEndpoint]:
+        """What answers to MCP clients, one for each endpoint, in their order."""
+        seal = StateSeal(lambda: self.runtime.secret)
+        return [
+            McpEndpoint(
+                definition
+                if definition.server_version
+                else replace(definition, server_version=self.version),
+                caller,
+                self._hosts,
+                max_body_bytes=self.settings.max_body_bytes,
+                runner=runner,
+                seal=seal,
             )
-            yield definition.path, endpoint
+            for definition, caller, runner in zip(
+                self._mcp_endpoints, self._callers, self._runners, strict=True
+            )
+        ]
+
+    def _tool_routers(self) -> list[APIRouter]:
+        return [
+            tool_router(
+                definition.tools,
+                caller,
+                self._hosts,
+                path=definition.path,
+                max_body_bytes=self.settings.max_body_bytes,
+            )
+            for definition, caller in zip(self._mcp_endpoints, self._callers, strict=True)
+            if definition.http
+        ]
 
     def __repr__(self) -> str:
         return f"<Service {self.name!r}: {', '.join(self.runtime.definitions) or 'no components'}>"
@@ -174,7 +226,7 @@ def _define(
     for endpoint in endpoints:
         if is_router(endpoint):
             continue
-        found, wrong = read_endpoint(endpoint, read.definitions, read.broken)
+        found, wrong = read_endpoint(cast("type[Any]", endpoint), read.definitions, read.broken)
         problems = [*problems, *wrong]
         defined += [] if found is None else [found]
     problems = [*problems, *_path_problems(endpoints)]

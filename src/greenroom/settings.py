@@ -95,6 +95,12 @@ class Settings(BaseSettings):
     allowed_origins: list[str] = Field(default_factory=list)
     """`Origin` headers of browsers that MCP endpoints answer to, beside the allowed hosts."""
     max_body_bytes: int = Field(default=4 * 1024**2, ge=1)
+    tool_timeout: _Time = timedelta(minutes=1)
+    """How long a method of an MCP endpoint may take, unless its tool says otherwise."""
+    tool_threads: int = Field(default=32, ge=1)
+    """Threads for the methods of MCP endpoints that are written with `def`."""
+    max_result_bytes: int = Field(default=1024**2, ge=1)
+    """The largest result of a tool; text beyond it is cut off with a notice."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["text", "json"] = "text"
 

@@ -3,20 +3,31 @@
 from greenroom.components._hints import is_shareable
 from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
+from greenroom.components.content import (
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    MessageContent,
+    PdfContent,
+    PromptMessage,
+    ResourceContent,
+    ResourceLink,
+    TextContent,
+)
 from greenroom.components.contexts import (
     Cancellation,
     CommandContext,
     EntityContext,
     EventContext,
+    LogLevel,
+    McpContext,
+    McpExchange,
     StepContext,
     ToolContext,
 )
 from greenroom.components.deferred import DeferredCall
-from greenroom.components.definition import (
-    ComponentDefinition,
-    component,
-    new_instance,
-)
+from greenroom.components.definition import ComponentDefinition, component, new_instance
 from greenroom.components.effects import (
     Effect,
     EventSourcedEffects,
@@ -32,10 +43,29 @@ from greenroom.components.effects import (
     no_effect,
     read_only_writes,
 )
+from greenroom.components.endpoint_methods import (
+    CompletionDefinition,
+    EndpointMethod,
+    EndpointMethods,
+    MethodTool,
+    PromptDefinition,
+    ResourceDefinition,
+    Tool,
+)
 from greenroom.components.entity import Component, Entity, Kinded
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import ToolAnnotation, ToolCall, function_tool
 from greenroom.components.handlers import HandlerDefinition
+from greenroom.components.input_requests import (
+    AskForm,
+    AskModel,
+    AskPage,
+    AskRoots,
+    FormAnswer,
+    InputNeededError,
+    InputRequest,
+    MissingCapabilityError,
+)
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_endpoint import (
     McpEndpointDefinition,
@@ -45,7 +75,15 @@ from greenroom.components.mcp_endpoint import (
     mcp_endpoint,
     read_endpoint,
 )
+from greenroom.components.mcp_methods import (
+    mcp_completion,
+    mcp_instances,
+    mcp_prompt,
+    mcp_resource,
+    mcp_tool,
+)
 from greenroom.components.metadata import Metadata
+from greenroom.components.mirrored import mirrored_arguments
 from greenroom.components.session import EntitySession, WorkflowSession
 from greenroom.components.step import (
     Backoff,
@@ -68,6 +106,7 @@ from greenroom.components.tools import (
     resolve_tools,
 )
 from greenroom.components.type_names import StoredTypeInfo, migrates, type_name
+from greenroom.components.uri_templates import UriTemplate, normal_uri
 from greenroom.components.workflow import Workflow, WorkflowSettings
 from greenroom.components.workflow_effects import (
     UNCHANGED,
@@ -107,19 +146,28 @@ __all__ = [
     "SUSPEND",
     "TERMINATE",
     "UNCHANGED",
+    "AskForm",
+    "AskModel",
+    "AskPage",
+    "AskRoots",
+    "AudioContent",
     "Backoff",
     "BranchEffect",
     "Cancellation",
     "ChildOutcome",
     "CommandContext",
     "Compensate",
+    "CompletionDefinition",
     "Component",
     "ComponentDefinition",
     "DeferredCall",
     "Delete",
     "Done",
     "Effect",
+    "EmbeddedResource",
     "End",
+    "EndpointMethod",
+    "EndpointMethods",
     "Entity",
     "EntityContext",
     "EntitySession",
@@ -129,21 +177,38 @@ __all__ = [
     "Fail",
     "Failure",
     "FanOut",
+    "FormAnswer",
     "HandlerDefinition",
     "HistoryEntry",
+    "Icon",
+    "ImageContent",
+    "InputNeededError",
+    "InputRequest",
     "KeyValueEffects",
     "KeyValueEntity",
     "Kinded",
+    "LogLevel",
+    "McpContext",
     "McpEndpointDefinition",
     "McpEndpointInfo",
+    "McpExchange",
+    "MessageContent",
     "Metadata",
     "MethodCall",
+    "MethodTool",
+    "MissingCapabilityError",
     "Parameter",
     "Pause",
+    "PdfContent",
     "PersistEvents",
     "Persisted",
+    "PromptDefinition",
+    "PromptMessage",
     "ReadOnlyEffect",
     "Reply",
+    "ResourceContent",
+    "ResourceDefinition",
+    "ResourceLink",
     "Retry",
     "Stay",
     "StepContext",
@@ -154,7 +219,9 @@ __all__ = [
     "StepSettings",
     "StepTransition",
     "StoredTypeInfo",
+    "TextContent",
     "ToStep",
+    "Tool",
     "ToolAnnotation",
     "ToolCall",
     "ToolContext",
@@ -166,6 +233,7 @@ __all__ = [
     "TransitionEffect",
     "UpdateState",
     "Updated",
+    "UriTemplate",
     "WithMetadata",
     "Workflow",
     "WorkflowEffects",
@@ -181,10 +249,17 @@ __all__ = [
     "endpoint_info",
     "function_tool",
     "is_shareable",
+    "mcp_completion",
     "mcp_endpoint",
+    "mcp_instances",
+    "mcp_prompt",
+    "mcp_resource",
+    "mcp_tool",
     "migrates",
+    "mirrored_arguments",
     "new_instance",
     "no_effect",
+    "normal_uri",
     "read_all",
     "read_endpoint",
     "read_only_writes",

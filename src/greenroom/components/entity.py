@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 from greenroom.components.session import PHASE_COMMAND, PHASE_EVENT, EntitySession
@@ -29,6 +29,7 @@ class Component:
         bind: str | Callable[[ToolContext], str] | None = None,
         only: Set[str | Callable[..., object]] | None = None,
         exclude: Set[str | Callable[..., object]] | None = None,
+        descriptions: Mapping[str | Callable[..., object], str] | None = None,
     ) -> ToolSet:
         """This component's tools, chosen and bound.
 
@@ -38,21 +39,27 @@ class Component:
             only: The methods to offer, as names or as `{ShoppingCart.add_item}`; all of them by
                 default.
             exclude: The methods not to offer.
+            descriptions: What to say of some of them here, in place of their own words.
 
         Example:
             >>> ShoppingCart.tools(bind=lambda call: call.principal)       # doctest: +SKIP
         """
         from greenroom.components.tools import ToolSet
 
-        return ToolSet(cls, bind=bind, only=_names(only), exclude=_names(exclude))
+        said = {_name(one): text for one, text in (descriptions or {}).items()}
+        return ToolSet(
+            cls, bind=bind, only=_names(only), exclude=_names(exclude), descriptions=said
+        )
 
 
 def _names(methods: Set[str | Callable[..., object]] | None) -> frozenset[str] | None:
     if methods is None:
         return None
-    return frozenset(
-        one if isinstance(one, str) else getattr(one, "__name__", str(one)) for one in methods
-    )
+    return frozenset(map(_name, methods))
+
+
+def _name(method: str | Callable[..., object]) -> str:
+    return method if isinstance(method, str) else getattr(method, "__name__", str(method))
 
 
 class Entity(Component, Generic[S]):

@@ -3,6 +3,7 @@
 from greenroom.web._app import RESERVED_PATHS, add_greenroom, is_router, new_app, paths_of
 from greenroom.web._dependencies import async_component_client, component_client
 from greenroom.web._problems import problem_response
+from greenroom.web._tools import tool_router
 
 __all__ = [
     "RESERVED_PATHS",
@@ -13,4 +14,5 @@ __all__ = [
     "new_app",
     "paths_of",
     "problem_response",
+    "tool_router",
 ]
