@@ -20,7 +20,7 @@ define postgresql
 		echo "NOTE: no PostgreSQL server: what needs one will be skipped"; }
 endef
 
-.PHONY: help setup demo test test-all test-slow check format bench lock clean python
+.PHONY: help setup demo test test-all test-slow conformance check format bench lock clean python
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,9 @@ test-all: setup ## Everything
 
 test-slow: setup ## Only what `make test` leaves out
 	$(PYTEST) -q -m slow
+
+conformance: setup ## The official MCP conformance suite, and other people's clients (from npm)
+	GREENROOM_REQUIRE_NODE=1 $(PYTEST) -q tests/conformance
 
 check: setup ## Format, lint, types, imports
 	$(BIN)/ruff format --check .
@@ -98,4 +101,4 @@ lock: | python ## Renew the pinned versions
 	$(call pin,$(BENCH_PINS),--requirement benchmarks/requirements.txt)
 
 clean: ## Remove what was made
-	rm -rf $(VENV) $(BENCH_VENV) .venv-3.* .venv-lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist
+	rm -rf $(VENV) $(BENCH_VENV) .venv-3.* .venv-lock .venv-node .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

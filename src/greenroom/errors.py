@@ -2,7 +2,8 @@
 
     GreenroomError
     ├── CommandError                  the component understood the command and declined it
-    │   └── ToolError                 the same, raised by a tool that is not a component
+    │   ├── ToolError                 the same, raised by a tool that is not a component
+    │   └── ResourceNotFoundError     there is nothing at the URI that was read
     ├── DefinitionError               component classes are written wrongly; lists every breach
     ├── ConfigurationError            a setting is wrong, or two of them contradict each other
     ├── CallError                     a call did not get its answer
@@ -92,6 +93,17 @@ class ToolError(CommandError):
     """Raised by a tool to tell the model what went wrong and what it may try instead."""
 
     code = "tool-failed"
+
+
+class ResourceNotFoundError(CommandError):
+    """Raised by a resource of an MCP endpoint when there is nothing at the URI that was read.
+
+    Example:
+        >>> str(ResourceNotFoundError("There is no cart c-1."))
+        'There is no cart c-1.'
+    """
+
+    code = "resource-not-found"
 
 
 class DefinitionError(GreenroomError):

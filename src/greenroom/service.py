@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from greenroom.clock import SystemClock
 from greenroom.components import (
@@ -16,11 +17,13 @@ from greenroom.components import (
     read_endpoint,
 )
 from greenroom.edge import (
+    CONTEXTS,
     METADATA_PATH,
     Audit,
     AuditLog,
     Guard,
     HostCheck,
+    MethodRunner,
     Surroundings,
     ToolCaller,
     endpoint_problems,
@@ -28,8 +31,14 @@ from greenroom.edge import (
     settings_problems,
 )
 from greenroom.errors import ConfigurationError, DefinitionError
-from greenroom.mcp import McpEndpoint, ResourceMetadata
-from greenroom.runtime import Runtime, reading
+from greenroom.mcp import McpEndpoint, ResourceMetadata, StateSeal
+from greenroom.runtime import (
+    AsyncComponentClient,
+    ComponentClient,
+    Runtime,
+    reading,
+    resolve_constructor,
+)
 from greenroom.settings import Settings, load_settings
 from greenroom.version import package_version
 from greenroom.web import (
@@ -39,6 +48,7 @@ from greenroom.web import (
     new_app,
     paths_of,
     securities_of,
+    tool_router,
 )
 
 if TYPE_CHECKING:
@@ -46,12 +56,7 @@ if TYPE_CHECKING:
 
     from greenroom.clock import Clock
     from greenroom.edge import AuditSink, Fetch
-    from greenroom.runtime import (
-        AsyncComponentClient,
-        ComponentClient,
-        DependencyProvider,
-        StoredReader,
-    )
+    from greenroom.runtime import DependencyProvider, StoredReader
 
 
 class Service:
@@ -108,6 +113,18 @@ class Service:
         self.runtime = Runtime(
             components, settings=self.settings, clock=clock, dependencies=dependencies
         )
+        self._runners = self._method_runners(dependencies)
+        self._hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
+        self._callers = [
+            ToolCaller(
+                self.runtime,
+                runner,
+                max_result_bytes=self.settings.max_result_bytes,
+                authorize=None if one.security is None else one.security.authorize,
+                audit=self._audit_of(one),
+            )
+            for one, runner in zip(self._mcp_endpoints, self._runners, strict=True)
+        ]
 
     @property
     def client(self) -> ComponentClient:
@@ -141,8 +158,9 @@ class Service:
             app,
             self.runtime,
             self._around,
-            endpoints=self._mounted_endpoints(),
+            endpoints=[*((one.path, one) for one in self.mcp_servers), *self._described()],
             routers=self._routers,
+            tool_routers=self._tool_routers(),
         )
 
     @contextmanager
@@ -158,6 +176,20 @@ class Service:
             yield self.client
         finally:
             self.runtime.stop()
+
+    @property
+    def mcp_paths(self) -> list[str]:
+        """Where the service answers to MCP clients."""
+        return [endpoint.path for endpoint in self._mcp_endpoints]
+
+    @property
+    def open_mcp_paths(self) -> list[str]:
+        """Those of them that answer to whoever reaches the service."""
+        return [
+            one.path
+            for one in self._mcp_endpoints
+            if one.security is None or (one.security.acl is None and one.security.jwt is None)
+        ]
 
     def service_token(self, audience: str) -> str:
         """What proves this service's name to another one, good for a call within a minute.
@@ -177,20 +209,6 @@ class Service:
                 "GREENROOM_SERVICE_SECRET in both."
             )
         return tokens.issue(audience)
-
-    @property
-    def mcp_paths(self) -> list[str]:
-        """Where the service answers to MCP clients."""
-        return [endpoint.path for endpoint in self._mcp_endpoints]
-
-    @property
-    def open_mcp_paths(self) -> list[str]:
-        """Those of them that answer to whoever reaches the service."""
-        return [
-            one.path
-            for one in self._mcp_endpoints
-            if one.security is None or (one.security.acl is None and one.security.jwt is None)
-        ]
 
     @contextmanager
     def reading(self) -> Iterator[StoredReader]:
@@ -217,40 +235,89 @@ class Service:
         changed._around = replace(changed._around, fetch=fetch)
         return changed
 
-    def _mounted_endpoints(self) -> Iterator[tuple[str, McpEndpoint | ResourceMetadata]]:
-        hosts = HostCheck(self.settings.allowed_hosts, self.settings.allowed_origins)
-        for definition in self._mcp_endpoints:
-            known = definition
-            if not definition.server_version:
-                known = replace(definition, server_version=self.version)
-            security, tools = definition.security, definition.tools
-            audit = self._audit_of(definition)
-            guard = None
-            if security is not None:
-                guard = Guard(
-                    security, self._around, path=definition.path, tools=tools, audit=audit
-                )
-            authorize = None if security is None else security.authorize
-            caller = ToolCaller(self.runtime, authorize=authorize, audit=audit)
-            endpoint = McpEndpoint(
-                known,
+    def _method_runners(
+        self, dependencies: Mapping[type[Any], object] | DependencyProvider | None
+    ) -> list[MethodRunner]:
+        """For each MCP endpoint, what makes its objects; nobody has to be asked later."""
+        given: dict[type[Any], object] = {
+            ComponentClient: self.client,
+            AsyncComponentClient: self.async_client,
+        }
+        threads = ThreadPoolExecutor(self.settings.tool_threads, "greenroom-tool")
+        runners = []
+        for one in self._mcp_endpoints:
+            wanted = one.methods.constructor
+            lasting = {name: kind for name, kind in wanted.items() if kind not in CONTEXTS}
+            found = resolve_constructor(one.cls.__name__, lasting, dependencies, given)
+            timeout = self.settings.tool_timeout.total_seconds()
+            runners.append(MethodRunner(wanted, found, threads, timeout))
+        return runners
+
+    @cached_property
+    def mcp_servers(self) -> list[McpEndpoint]:
+        """What answers to MCP clients, one for each endpoint, in their order."""
+        seal = StateSeal(lambda: self.runtime.secret)
+        return [
+            McpEndpoint(
+                definition
+                if definition.server_version
+                else replace(definition, server_version=self.version),
                 caller,
-                hosts,
+                self._hosts,
+                max_body_bytes=self.settings.max_body_bytes,
+                runner=runner,
+                seal=seal,
+                guard=guard,
+            )
+            for definition, caller, runner, guard in zip(
+                self._mcp_endpoints, self._callers, self._runners, self._guards, strict=True
+            )
+        ]
+
+    def _tool_routers(self) -> list[APIRouter]:
+        return [
+            tool_router(
+                definition.tools,
+                caller,
+                self._hosts,
+                path=definition.path,
                 max_body_bytes=self.settings.max_body_bytes,
                 guard=guard,
             )
-            yield definition.path, endpoint
-            if guard is not None and security is not None and security.jwt is not None:
-                described = ResourceMetadata(guard, hosts)
-                yield METADATA_PATH + definition.path, described
-                if definition.cls is self._only_one_with_tokens:
-                    # Many clients look there first, or there alone.
-                    yield METADATA_PATH, described
+            for definition, caller, guard in zip(
+                self._mcp_endpoints, self._callers, self._guards, strict=True
+            )
+            if definition.http
+        ]
 
-    @property
-    def _only_one_with_tokens(self) -> type | None:
-        with_tokens = [one.cls for one in self._mcp_endpoints if one.security and one.security.jwt]
-        return with_tokens[0] if len(with_tokens) == 1 else None
+    @cached_property
+    def _guards(self) -> list[Guard | None]:
+        """Who stands at the door of each MCP endpoint, where something is asked there."""
+        return [
+            None
+            if one.security is None
+            else Guard(
+                one.security,
+                self._around,
+                path=one.path,
+                tools=one.tools,
+                audit=self._audit_of(one),
+            )
+            for one in self._mcp_endpoints
+        ]
+
+    def _described(self) -> Iterator[tuple[str, ResourceMetadata]]:
+        """Where OAuth clients learn about the endpoints that take tokens."""
+        with_tokens = [
+            (one.path, guard)
+            for one, guard in zip(self._mcp_endpoints, self._guards, strict=True)
+            if guard is not None and one.security is not None and one.security.jwt is not None
+        ]
+        for path, guard in with_tokens:
+            yield METADATA_PATH + path, ResourceMetadata(guard, self._hosts)
+        if len(with_tokens) == 1:
+            # Many clients look there first, or there alone.
+            yield METADATA_PATH, ResourceMetadata(with_tokens[0][1], self._hosts)
 
     def _audit_of(self, definition: McpEndpointDefinition) -> Audit | None:
         wanted = self.settings.audit
@@ -269,15 +336,14 @@ def _define(
 ) -> list[McpEndpointDefinition]:
     """Everything that is read from endpoint classes, once components and endpoints are right."""
     read = read_all(components)
-    problems = read.problems
+    problems = [*read.problems, *settings_problems(settings)]
     defined: list[McpEndpointDefinition] = []
-    problems = [*problems, *settings_problems(settings)]
     for endpoint in endpoints:
         if is_router(endpoint):
             for where, security in securities_of(endpoint):
                 problems += security_problems(where, security, settings)
             continue
-        found, wrong = read_endpoint(endpoint, read.definitions, read.broken)
+        found, wrong = read_endpoint(cast("type[Any]", endpoint), read.definitions, read.broken)
         problems += wrong
         if found is not None:
             problems += endpoint_problems(found, settings)

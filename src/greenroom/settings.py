@@ -114,6 +114,12 @@ class Settings(BaseSettings):
     """Which tool calls are recorded: those at endpoints that ask something of callers, or all."""
     audit_values: list[str] = Field(default_factory=list)
     """Names of arguments whose values are recorded; of others, only what kind of value it was."""
+    tool_timeout: _Time = timedelta(minutes=1)
+    """How long a method of an MCP endpoint may take, unless its tool says otherwise."""
+    tool_threads: int = Field(default=32, ge=1)
+    """Threads for the methods of MCP endpoints that are written with `def`."""
+    max_result_bytes: int = Field(default=1024**2, ge=1)
+    """The largest result of a tool; text beyond it is cut off with a notice."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["text", "json"] = "text"
 

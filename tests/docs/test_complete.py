@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from greenroom import CommandContext, EventContext, Service, Settings, ToolContext, errors
+from greenroom import (
+    CommandContext,
+    EventContext,
+    McpContext,
+    Service,
+    Settings,
+    ToolContext,
+    errors,
+)
 from greenroom.cli._main import _parser
 from greenroom.errors import GreenroomError
 from greenroom.web._problems import status_of
@@ -20,6 +28,7 @@ from tests.docs.test_docs import BLOCK, PAGES, ROOT
 ENTITIES = (ROOT / "docs/entities.md").read_text()
 RUNNING = (ROOT / "docs/running.md").read_text()
 TOOLS = (ROOT / "docs/tools.md").read_text()
+ENDPOINTS = (ROOT / "docs/endpoints.md").read_text()
 
 
 def lacking(page: str, names: list[str]) -> list[str]:
@@ -31,6 +40,9 @@ def test_every_field_of_a_context_is_explained() -> None:
         (CommandContext, ENTITIES), (EventContext, ENTITIES), (ToolContext, TOOLS),
     ):  # fmt: skip
         assert lacking(page, [field.name for field in dataclasses.fields(context)]) == []
+    own = {field.name for field in dataclasses.fields(McpContext)}
+    own -= {field.name for field in dataclasses.fields(ToolContext)}
+    assert lacking(ENDPOINTS, sorted(own)) == []
 
 
 def test_every_setting_and_every_argument_of_a_service_is_explained() -> None:

@@ -12,11 +12,15 @@ from typing import Any
 from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 
-from greenroom.edge import HostCheck, ToolOutcome
+from greenroom.components import McpEndpointDefinition
+from greenroom.edge import Guard, HostCheck, ToolOutcome
 from greenroom.mcp import McpEndpoint
+from greenroom.service import Service
+from greenroom.settings import Settings
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
+MIRRORED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 EVERY_REVISION = (*LEGACY, MODERN)
 
 ENVELOPE = {
@@ -73,22 +77,35 @@ def a_tool(name: str = "counter_increase", **changes: Any) -> Any:
 
 
 def an_endpoint(
-    caller: Any = None, tools: Any = None, *, hosts: HostCheck | None = None, limit: int = 4096
+    caller: Any = None,
+    tools: Any = None,
+    *,
+    hosts: HostCheck | None = None,
+    limit: int = 4096,
+    guard: Guard | None = None,
 ) -> McpEndpoint:
     """An endpoint with one tool, unless others are given."""
-    definition: Any = SimpleNamespace(
+    definition = McpEndpointDefinition(
+        cls=object,
         path="/mcp",
         server_name="counters",
         server_version="1.2.3",
         instructions="Count.",
-        tools=[a_tool()] if tools is None else tools,
+        tools=tuple([a_tool()] if tools is None else tools),
     )
     return McpEndpoint(
         definition,
         caller or ScriptedCaller(),
         hosts or HostCheck(["localhost"]),
         max_body_bytes=limit,
+        guard=guard,
     )
+
+
+def served_by(endpoint: type[Any], **settings: Any) -> McpEndpoint:
+    """What answers for an endpoint class with methods of its own; nothing needs to run."""
+    service = Service("methods", endpoints=[endpoint], settings=Settings(**settings))
+    return service.mcp_servers[0]
 
 
 @dataclass
@@ -108,6 +125,13 @@ class HttpAnswer:
     def result(self) -> Any:
         """The result of the one response in the body."""
         return self.json["result"]
+
+    @property
+    def events(self) -> list[Any]:
+        """The messages of a stream, the answer last."""
+        assert self.headers["content-type"] == "text/event-stream"
+        blocks = [one for one in self.body.decode().split("\n\n") if one.startswith("event:")]
+        return [json.loads(one.split("data: ", 1)[1]) for one in blocks]
 
     @property
     def error(self) -> Any:
@@ -139,6 +163,8 @@ async def _exchange(
     sent: list[Any] = []
 
     async def receive() -> Any:
+        if not parts:  # the client stays
+            await asyncio.get_running_loop().create_future()
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     async def keep(message: Any) -> None:
@@ -146,9 +172,10 @@ async def _exchange(
 
     scope = {"type": "http", "method": method, "path": "/mcp", "headers": headers}
     await endpoint(scope, receive, keep)
-    start, content = sent
+    start, *contents = sent
     lines = {name.decode(): value.decode() for name, value in start["headers"]}
-    return HttpAnswer(start["status"], lines, content["body"])
+    assert [one.get("more_body", False) for one in contents][-1] is False
+    return HttpAnswer(start["status"], lines, b"".join(one["body"] for one in contents))
 
 
 def request(version: str, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -166,8 +193,8 @@ def headers_of(version: str, body: Mapping[str, Any]) -> dict[str, str | None]:
     headers: dict[str, str | None] = {"MCP-Protocol-Version": version}
     if version == MODERN:
         headers["Mcp-Method"] = body["method"]
-        if body["method"] == "tools/call":
-            headers["Mcp-Name"] = body["params"].get("name")
+        if body["method"] in MIRRORED:
+            headers["Mcp-Name"] = body["params"].get(MIRRORED[body["method"]])
     return headers
 
 

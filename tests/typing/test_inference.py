@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-FILES = ["inference.py", "shapes.py"]
+FILES = ["endpoints.py", "inference.py", "shapes.py"]
 
 
 @pytest.mark.timeout(180)

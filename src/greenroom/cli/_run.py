@@ -45,6 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
     listener = _listen(host, port)
     guard = StartGuard(service.app)
     server = QuietServer(
+        service,
         uvicorn.Config(
             guard,
             lifespan="on",
@@ -148,8 +149,11 @@ class QuietServer(uvicorn.Server):
     2.2 ms after (shared/research: mcp, section 4).
     """
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(
+        self, service: Service, config: uvicorn.Config, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
+        self._service = service
         self._tell_started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -166,6 +170,8 @@ class QuietServer(uvicorn.Server):
         self._tell_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what was accepted."""
+        """Finish what was accepted; clients that listen are told, or they would be waited for."""
         _log.info("Stopping; what was accepted is finished first")
+        for endpoint in self._service.mcp_servers:
+            endpoint.end_streams()
         await super().shutdown(sockets)

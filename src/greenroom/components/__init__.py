@@ -3,22 +3,33 @@
 from greenroom.components._hints import is_shareable
 from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
+from greenroom.components.content import (
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    MessageContent,
+    PdfContent,
+    PromptMessage,
+    ResourceContent,
+    ResourceLink,
+    TextContent,
+)
 from greenroom.components.contexts import (
     Cancellation,
     CommandContext,
     EntityContext,
     EventContext,
+    LogLevel,
+    McpContext,
+    McpExchange,
     RequestContext,
     StepContext,
     ToolContext,
     current_request,
 )
 from greenroom.components.deferred import DeferredCall
-from greenroom.components.definition import (
-    ComponentDefinition,
-    component,
-    new_instance,
-)
+from greenroom.components.definition import ComponentDefinition, component, new_instance
 from greenroom.components.effects import (
     Effect,
     EventSourcedEffects,
@@ -34,10 +45,29 @@ from greenroom.components.effects import (
     no_effect,
     read_only_writes,
 )
+from greenroom.components.endpoint_methods import (
+    CompletionDefinition,
+    EndpointMethod,
+    EndpointMethods,
+    MethodTool,
+    PromptDefinition,
+    ResourceDefinition,
+    Tool,
+)
 from greenroom.components.entity import Component, Entity, Kinded
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import ToolAnnotation, ToolCall, function_tool
 from greenroom.components.handlers import HandlerDefinition
+from greenroom.components.input_requests import (
+    AskForm,
+    AskModel,
+    AskPage,
+    AskRoots,
+    FormAnswer,
+    InputNeededError,
+    InputRequest,
+    MissingCapabilityError,
+)
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_endpoint import (
     McpEndpointDefinition,
@@ -47,7 +77,15 @@ from greenroom.components.mcp_endpoint import (
     mcp_endpoint,
     read_endpoint,
 )
+from greenroom.components.mcp_methods import (
+    mcp_completion,
+    mcp_instances,
+    mcp_prompt,
+    mcp_resource,
+    mcp_tool,
+)
 from greenroom.components.metadata import Metadata
+from greenroom.components.mirrored import mirrored_arguments
 from greenroom.components.principals import ANONYMOUS, Claims, Principal
 from greenroom.components.security import (
     Access,
@@ -81,6 +119,7 @@ from greenroom.components.tools import (
     resolve_tools,
 )
 from greenroom.components.type_names import StoredTypeInfo, migrates, type_name
+from greenroom.components.uri_templates import UriTemplate, normal_uri
 from greenroom.components.workflow import Workflow, WorkflowSettings
 from greenroom.components.workflow_effects import (
     UNCHANGED,
@@ -123,6 +162,11 @@ __all__ = [
     "UNCHANGED",
     "Access",
     "Acl",
+    "AskForm",
+    "AskModel",
+    "AskPage",
+    "AskRoots",
+    "AudioContent",
     "Authorize",
     "Backoff",
     "BranchEffect",
@@ -131,13 +175,17 @@ __all__ = [
     "Claims",
     "CommandContext",
     "Compensate",
+    "CompletionDefinition",
     "Component",
     "ComponentDefinition",
     "DeferredCall",
     "Delete",
     "Done",
     "Effect",
+    "EmbeddedResource",
     "End",
+    "EndpointMethod",
+    "EndpointMethods",
     "Entity",
     "EntityContext",
     "EntitySession",
@@ -147,26 +195,43 @@ __all__ = [
     "Fail",
     "Failure",
     "FanOut",
+    "FormAnswer",
     "HandlerDefinition",
     "HistoryEntry",
+    "Icon",
+    "ImageContent",
+    "InputNeededError",
+    "InputRequest",
     "Issuer",
     "Jwt",
     "KeyValueEffects",
     "KeyValueEntity",
     "Kinded",
+    "LogLevel",
+    "McpContext",
     "McpEndpointDefinition",
     "McpEndpointInfo",
+    "McpExchange",
+    "MessageContent",
     "Metadata",
     "MethodCall",
+    "MethodTool",
+    "MissingCapabilityError",
     "Parameter",
     "Pause",
+    "PdfContent",
     "PersistEvents",
     "Persisted",
     "Principal",
+    "PromptDefinition",
+    "PromptMessage",
     "RateLimit",
     "ReadOnlyEffect",
     "Reply",
     "RequestContext",
+    "ResourceContent",
+    "ResourceDefinition",
+    "ResourceLink",
     "Retry",
     "Security",
     "Stay",
@@ -178,7 +243,9 @@ __all__ = [
     "StepSettings",
     "StepTransition",
     "StoredTypeInfo",
+    "TextContent",
     "ToStep",
+    "Tool",
     "ToolAnnotation",
     "ToolCall",
     "ToolContext",
@@ -191,6 +258,7 @@ __all__ = [
     "TransitionEffect",
     "UpdateState",
     "Updated",
+    "UriTemplate",
     "WithMetadata",
     "Workflow",
     "WorkflowEffects",
@@ -207,10 +275,17 @@ __all__ = [
     "endpoint_info",
     "function_tool",
     "is_shareable",
+    "mcp_completion",
     "mcp_endpoint",
+    "mcp_instances",
+    "mcp_prompt",
+    "mcp_resource",
+    "mcp_tool",
     "migrates",
+    "mirrored_arguments",
     "new_instance",
     "no_effect",
+    "normal_uri",
     "read_all",
     "read_endpoint",
     "read_only_writes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from types import FunctionType, NoneType
 from typing import Annotated, Any, get_args, get_origin
@@ -31,6 +31,7 @@ from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
+from greenroom.components.mcp_methods import mcp_mark
 from greenroom.components.workflow import Workflow
 
 BASES = (EventSourcedEntity, KeyValueEntity, Workflow)
@@ -82,12 +83,19 @@ class _Handlers:
     ) -> HandlerDefinition | None:
         is_tool = tool_mark(self._cls, name) is not None
         breach = partial(_at, self._breach, name)
+        if mcp_mark(function) is not None:
+            self.seen += 1
+            breach(
+                " is marked for an MCP endpoint, and this is no class with @mcp_endpoint; use "
+                "@function_tool"
+            )
+            return None
         try:
             hints = hints_of(function, self._cls, self._names)
         except Exception as error:
             if _mentions_effect(function) or is_tool:
                 self.seen += 1
-                breach(_unreadable(error))
+                breach(unreadable(error))
             return None
         effect = hints.get("return")
         if get_origin(effect) is Annotated:
@@ -147,7 +155,7 @@ class _Handlers:
             problems.append(f" must say what it answers: {shown(effect)}[...]")
         elif has_type_variable(reply_type):
             problems.append(f": the type of its reply, {shown(reply_type)}, is left open here")
-        parameters = tuple(self._parameters(function, hints, known, problems.append))
+        parameters = read_parameters(function, hints, known, problems.append)
         for problem in problems:
             self._breach(f".{name}{problem}")
         if problems:
@@ -168,35 +176,48 @@ class _Handlers:
             reason = str(error).splitlines()[0]
             self._breach(f".{name}: pydantic can't use its parameter or reply types: {reason}")
             return None
-        return None if self._has_wrong_defaults(made) else made
+        wrong = wrong_defaults(made)
+        for problem in wrong:
+            self._breach(f".{name}{problem}")
+        return None if wrong else made
 
-    def _has_wrong_defaults(self, handler: HandlerDefinition) -> bool:
-        wrong = [(one, said) for one in handler.parameters if (said := wrong_default(one))]
-        for one, said in wrong:
-            self._breach(f".{handler.name}: {one.name} can't be {one.default!r} by default: {said}")
-        return bool(wrong)
 
-    def _parameters(
-        self,
-        function: FunctionType,
-        hints: Mapping[str, Any],
-        known: Mapping[Any, Any],
-        breach: Breach,
-    ) -> Iterator[Parameter]:
-        texts = parameter_texts(function)
-        declared = list(inspect.signature(function).parameters.values())
-        if not declared or declared[0].kind not in (
-            inspect.Parameter.POSITIONAL_ONLY,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        ):
-            breach(" takes no self")
-        for one in declared[1:]:
-            annotation = substitute(hints.get(one.name), known)
-            problem = _wrong_with(one, annotation, known=one.name in hints)
-            if problem is None:
-                yield read_parameter(one, annotation, texts)
-            else:
-                breach(problem)
+def wrong_defaults(handler: HandlerDefinition) -> list[str]:
+    """What is wrong with the defaults of a handler's parameters."""
+    return [
+        f": {one.name} can't be {one.default!r} by default: {said}"
+        for one in handler.parameters
+        if (said := wrong_default(one))
+    ]
+
+
+def read_parameters(
+    function: Any,
+    hints: Mapping[str, Any],
+    known: Mapping[Any, Any],
+    breach: Breach,
+    *,
+    given: Collection[str] = (),
+) -> tuple[Parameter, ...]:
+    """The parameters of a method after `self`, without those that are given to it."""
+    texts = parameter_texts(function)
+    declared = list(inspect.signature(function).parameters.values())
+    if not declared or declared[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        breach(" takes no self")
+    read = []
+    for one in declared[1:]:
+        if one.name in given:
+            continue
+        annotation = substitute(hints.get(one.name), known)
+        problem = _wrong_with(one, annotation, known=one.name in hints)
+        if problem is None:
+            read.append(read_parameter(one, annotation, texts))
+        else:
+            breach(problem)
+    return tuple(read)
 
 
 def _wrong_with(  # noqa: PLR0911 - one line per rule
@@ -230,7 +251,8 @@ def _mentions_effect(function: Any) -> bool:
     return "Effect" in str(getattr(function, "__annotations__", {}).get("return", ""))
 
 
-def _unreadable(error: Exception) -> str:
+def unreadable(error: Exception) -> str:
+    """Why the annotations of a method can't be read."""
     if isinstance(error, NameError):
         return (
             f": the annotations mention {error.name!r}, which is unknown there; import it for "

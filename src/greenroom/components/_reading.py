@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
+from greenroom.components._constructor import read_constructor
 from greenroom.components._docs import first_paragraph
 from greenroom.components._handler_rules import BASES, read_handlers
 from greenroom.components._hints import (
     has_type_variable,
-    hints_of,
     shown,
     type_arguments,
     union_members,
@@ -133,7 +133,8 @@ class _Reader:
         handlers = read_handlers(self.cls, mark.id, names, self._breach)
         is_workflow = issubclass(self.cls, Workflow)
         steps = read_steps(self.cls, names, self._breach) if is_workflow else {}
-        dependencies = self._dependencies(names)
+        refusal = _nothing_refused if is_workflow else _never_given
+        dependencies = read_constructor(self.cls, names, self._breach, refusal)
         summary = first_paragraph(self.cls)
         self.tools = self._tools(mark, handlers, summary)
         if types is None or self.problems:
@@ -249,43 +250,19 @@ class _Reader:
                 tools.append(tool)
         return tuple(tools)
 
-    # -- constructor -----------------------------------------------------------------------
-
-    def _dependencies(self, names: dict[str, Any]) -> dict[str, Any]:
-        constructor = self.cls.__init__
-        if constructor is object.__init__:
-            return {}
-        try:
-            hints = hints_of(constructor, self.cls, names)
-        except Exception as error:
-            reason = getattr(error, "name", None) or error
-            self._breach(f".__init__: the annotations mention {reason!r}, which is unknown")
-            return {}
-        wanted: dict[str, Any] = {}
-        for one in list(inspect.signature(constructor).parameters.values())[1:]:
-            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-                continue
-            kind = hints.get(one.name)
-            problem = _wrong_dependency(one, kind, computes=not issubclass(self.cls, Workflow))
-            if problem is not None:
-                self._breach(f".__init__{problem}")
-            else:
-                wanted[one.name] = kind
-        return wanted
-
 
 def _may_be_none(state_type: Any) -> bool:
     return not {NoneType, Any, object}.isdisjoint(union_members(state_type))
 
 
-def _wrong_dependency(one: inspect.Parameter, kind: Any, *, computes: bool) -> str | None:
-    if kind is None:
-        return f": {one.name} has no type, so nobody knows what to give it"
-    if one.kind is one.POSITIONAL_ONLY:
-        return f": {one.name} can't be given by name; drop the /"
+def _nothing_refused(_kind: Any) -> None:
+    """What a workflow may ask for."""
+
+
+def _never_given(kind: Any) -> str | None:
     for member in union_members(kind):
         name = getattr(member, "__name__", "")
-        if computes and name in _NEVER_GIVEN:
+        if name in _NEVER_GIVEN:
             return (
                 f" asks for a {name}; entities compute and call nobody. Let a workflow or an "
                 "endpoint make the call"

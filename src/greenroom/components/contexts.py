@@ -7,10 +7,19 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Literal, Protocol, TypeVar
 
+from greenroom.components.input_requests import (
+    InputNeededError,
+    InputRequest,
+    MissingCapabilityError,
+    has_capability,
+)
 from greenroom.components.metadata import Metadata
 from greenroom.components.principals import ANONYMOUS, Claims, Principal
-from greenroom.errors import AccessDeniedError, StepCancelledError
+from greenroom.errors import AccessDeniedError, StepCancelledError, ToolError
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +191,144 @@ current_request: ContextVar[RequestContext | None] = ContextVar(
     "greenroom_current_request", default=None
 )
 """The request that the running code works for; calls of components are made on its behalf."""
+
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+
+class McpExchange(Protocol):
+    """The request that a method works for, as the protocol sees it."""
+
+    @property
+    def cancelled(self) -> bool:
+        """The client has stopped waiting."""
+        ...
+
+    @property
+    def can_ask(self) -> bool:
+        """The client's revision of the protocol lets a call end with questions."""
+        ...
+
+    @property
+    def answers(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the client has answered so far, by key."""
+        ...
+
+    def report_progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Tell the client how far the call is."""
+        ...
+
+    def log(self, level: LogLevel, data: Any, logger: str | None) -> None:
+        """Send the client a line for its log."""
+        ...
+
+    def announce(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell every client that listens about a change."""
+        ...
+
+
+@dataclass(slots=True)
+class McpContext(ToolContext):
+    """About an MCP request; a parameter of this type is given to methods of endpoints.
+
+    Its methods may be called from threads and from coroutines, and never wait.
+
+    Example:
+        >>> @mcp_tool(description="Counts.")                              # doctest: +SKIP
+        ... def count(self, to: int, context: McpContext) -> int:
+        ...     for number in range(to):
+        ...         context.report_progress(number, total=to)
+        ...     return to
+    """
+
+    protocol_version: str = ""
+    client_info: Mapping[str, Any] = field(default_factory=dict)
+    """How the client names itself: `name` and `version`, not verified."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """What the client says it can do; empty before 2026-07-28, where requests don't say."""
+    exchange: McpExchange | None = field(default=None, repr=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has stopped waiting; for long work on a thread, which can't be ended."""
+        return self.exchange is not None and self.exchange.cancelled
+
+    def report_progress(
+        self, done: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the client how far the call is; nothing happens unless it has asked for that.
+
+        Args:
+            done: How much is done; more each time.
+            total: How much there is to do, when it is known.
+            message: What is going on, for people.
+        """
+        if self.exchange is not None:
+            self.exchange.report_progress(done, total, message)
+
+    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None:
+        """Send the client a line for its log, when its revision and its request allow that."""
+        if self.exchange is not None:
+            self.exchange.log(level, data, logger)
+
+    def resources_changed(self) -> None:
+        """Tell clients that listen to list the resources again."""
+        self._announce("notifications/resources/list_changed")
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell clients that listen to a resource to read it again."""
+        self._announce("notifications/resources/updated", {"uri": uri})
+
+    def _announce(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        if self.exchange is not None:
+            self.exchange.announce(method, params or {})
+
+    def can(self, capability: str) -> bool:
+        """Whether the client has declared a capability, as `"elicitation"`."""
+        return capability in self.capabilities
+
+    def ask(self, key: str, request: InputRequest[A]) -> A:
+        """The client's answer to a question.
+
+        Where there is none yet, the call ends here; the client comes back with the answer, and
+        the method runs again from its beginning. So do nothing before it that must not happen
+        twice.
+
+        Args:
+            key: Names the question within the method.
+            request: An `AskForm`, `AskPage`, `AskModel` or `AskRoots`.
+
+        Raises:
+            ToolError: The client's revision of the protocol has no such questions.
+        """
+        [answer] = self.ask_all({key: request})
+        return answer  # type: ignore[no-any-return]
+
+    def ask_all(self, requests: Mapping[str, InputRequest[Any]]) -> list[Any]:
+        """The answers to several questions, asked together; otherwise as `ask`."""
+        exchange = self.exchange
+        if exchange is None or not exchange.can_ask:
+            message = (
+                "This needs answers from the person or the model at the client, which this "
+                "client's version of MCP can't be asked for. Use a client that speaks 2026-07-28."
+            )
+            raise ToolError(message)
+        required: dict[str, Any] = {}
+        for request in requests.values():
+            required |= {
+                name: parts
+                for name, parts in request.capability.items()
+                if not has_capability(self.capabilities, name, parts)
+            }
+        if required:
+            raise MissingCapabilityError(required)
+        answers: list[Any] = []
+        open_: dict[str, InputRequest[Any]] = {}
+        for key, request in requests.items():
+            try:
+                answers.append(request.read(exchange.answers[key]))
+            except (KeyError, ValueError):
+                open_[key] = request
+        if open_:
+            raise InputNeededError(open_)
+        return answers

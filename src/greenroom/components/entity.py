@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 from greenroom.components.security import Access, Acl, Authorize
@@ -30,6 +30,7 @@ class Component:
         bind: str | Callable[[ToolContext], str | None] | None = None,
         only: Set[str | Callable[..., object]] | None = None,
         exclude: Set[str | Callable[..., object]] | None = None,
+        descriptions: Mapping[str | Callable[..., object], str] | None = None,
         acl: Acl | None = None,
         scopes: Set[str] = frozenset(),
         authorize: Authorize | None = None,
@@ -42,6 +43,7 @@ class Component:
             only: The methods to offer, as names or as `{ShoppingCart.add_item}`; all of them by
                 default.
             exclude: The methods not to offer.
+            descriptions: What to say of some of them here, in place of their own words.
             acl: Who may call them, of those whom the endpoint lets in.
             scopes: What the caller's token must permit; the endpoint then asks for tokens (jwt=).
             authorize: Whether a call on an instance may be made; see `ToolRequest`.
@@ -51,12 +53,14 @@ class Component:
         """
         from greenroom.components.tools import ToolSet
 
+        said = {_name(one): text for one, text in (descriptions or {}).items()}
         asks = acl is not None or scopes or authorize is not None
         return ToolSet(
             cls,
             bind=bind,
             only=_names(only),
             exclude=_names(exclude),
+            descriptions=said,
             access=Access(acl, scopes, authorize) if asks else None,
         )
 
@@ -64,9 +68,11 @@ class Component:
 def _names(methods: Set[str | Callable[..., object]] | None) -> frozenset[str] | None:
     if methods is None:
         return None
-    return frozenset(
-        one if isinstance(one, str) else getattr(one, "__name__", str(one)) for one in methods
-    )
+    return frozenset(map(_name, methods))
+
+
+def _name(method: str | Callable[..., object]) -> str:
+    return method if isinstance(method, str) else getattr(method, "__name__", str(method))
 
 
 class Entity(Component, Generic[S]):

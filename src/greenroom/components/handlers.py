@@ -7,13 +7,14 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from greenroom.components._hints import is_shareable
+from greenroom.components._hints import is_shareable, union_members
 from greenroom.components._parameters import (
     Parameter,
     arguments_type,
@@ -94,6 +95,11 @@ class HandlerDefinition:
         self._copiers: dict[int, TypeAdapter[Any]] = {
             place: TypeAdapter(parameters[place].type) for place in self._passing
         }
+
+    @property
+    def answers_text(self) -> bool:
+        """Whether a reply is text, and shown as it is."""
+        return {one for one in union_members(self.reply_type) if one is not NoneType} == {str}
 
     @property
     def target(self) -> str:
@@ -279,6 +285,27 @@ class HandlerDefinition:
         if data == b"null" or type(value) not in _SELF_EVIDENT:
             self.decode_reply(data)
         return data
+
+    def write_reply(self, value: Any, *, without_null: bool = False) -> bytes:
+        """A reply as JSON that nobody has to read back into the type.
+
+        Args:
+            value: The reply.
+            without_null: Leave out fields that are null; entries of mappings stay.
+
+        Raises:
+            pydantic.ValidationError: It does not fit the declared reply type.
+        """
+        try:
+            return self._reply_to_json(
+                value, by_alias=True, exclude_none=without_null, warnings="error"
+            )
+        except PydanticSerializationError:
+            # Of another type, but perhaps as good: an int for a float, a set for any `Set`.
+            fitting = self._reply.validate_python(value)
+            return self._reply_to_json(
+                fitting, by_alias=True, exclude_none=without_null, warnings="error"
+            )
 
     def decode_reply(self, data: bytes) -> Any:
         """The reply again."""

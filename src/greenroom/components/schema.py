@@ -6,7 +6,7 @@ optional value is its type and not required, no titles made up from names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import NoneType
 from typing import Any, get_origin
 
@@ -75,7 +75,7 @@ def _shape_of_one(python_type: Any) -> str:
         return "mapping" if not _has_properties(python_type) else "object"
     if issubclass(origin, str | bytes):
         return "text"
-    if issubclass(origin, list | set | frozenset | Sequence):
+    if issubclass(origin, Sequence | Set) or origin in (Collection, Iterable):
         return "list"
     return "object" if _has_properties(python_type) else "text"
 

@@ -161,7 +161,9 @@ class ToolRequest:
     principal: Principal
     tool: str
     component: str
+    """Of a method of the endpoint itself, the name of its class."""
     instance_id: str
+    """Empty for a method of the endpoint itself."""
     arguments: Mapping[str, Any]
     """What the handler would get, by parameter, with defaults filled in."""
     context: ToolContext

@@ -5,20 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from greenroom.components._hints import union_members
 from greenroom.components.function_tool import Approval, ToolAnnotation, tool_mark
+from greenroom.components.mirrored import mirroring_problems
 from greenroom.components.schema import input_schema, output_schema, shape_of
 from greenroom.errors import AccessDeniedError, InvalidArgumentsError, InvalidIdError
 from greenroom.ids import entity_ref
 
 if TYPE_CHECKING:
+    from greenroom.components.content import MessageContent
     from greenroom.components.contexts import ToolContext
     from greenroom.components.definition import ComponentDefinition
     from greenroom.components.function_tool import ToolMark
@@ -49,6 +50,8 @@ class ToolResult:
     text: str
     structured: bytes | None = None
     """JSON of an object."""
+    contents: tuple[MessageContent, ...] = ()
+    """Media and the like; when there are some, they stand in place of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class ToolSet:
     bind: Bind | None = None
     only: Set[str] | None = None
     exclude: Set[str] | None = None
+    descriptions: Mapping[str, str] = field(default_factory=dict)
     access: Access | None = None
 
 
@@ -138,7 +142,7 @@ def define_tool(
     description = mark.description or handler.description
     if not description:
         problems.append(f"{where} has no description; a model can't know what it is for")
-    hints, wrong = _hints(handler, mark.annotations)
+    hints, wrong = read_hints(mark.annotations, read_only=handler.read_only)
     problems += [f"{where} {one}" for one in wrong]
     if problems:
         return None, problems
@@ -148,6 +152,9 @@ def define_tool(
         shown_output = output_schema(handler)
     except PydanticInvalidForJsonSchema as error:
         return None, [f"{where} has a parameter or reply without a JSON Schema: {error.message}"]
+    problems = [f"{where}: {one}" for one in mirroring_problems(shown_input)]
+    if problems:
+        return None, problems
     return (
         ToolDefinition(
             name=name,
@@ -166,9 +173,10 @@ def define_tool(
     )
 
 
-def _hints(
-    handler: HandlerDefinition, annotations: Sequence[ToolAnnotation]
+def read_hints(
+    annotations: Sequence[ToolAnnotation], *, read_only: bool | None
 ) -> tuple[ToolHints, list[str]]:
+    """The hints that were given, and which contradict each other."""
     said: dict[str, bool] = {}
     problems = []
     for annotation in annotations:
@@ -176,7 +184,8 @@ def _hints(
         if said.get(hint, value) != value:
             problems.append(f"says both that it is and that it is not {hint.replace('_', '-')}")
         said[hint] = value
-    said.setdefault("read_only", handler.read_only)
+    if read_only is not None:
+        said.setdefault("read_only", read_only)
     return ToolHints(**said), problems
 
 
@@ -235,7 +244,12 @@ def _tools_of(
         problems.append(f"{name} gives tools but is not among the service's components")
         return [], problems
     known = {one for one in dir(chosen.component) if tool_mark(chosen.component, one) is not None}
-    for word, names in (("only", chosen.only), ("exclude", chosen.exclude)):
+    named = (
+        ("only", chosen.only),
+        ("exclude", chosen.exclude),
+        ("descriptions", chosen.descriptions.keys()),
+    )
+    for word, names in named:
         for unknown in sorted((names or frozenset()) - known):
             problems.append(
                 f"{name}.tools({word}={{{unknown!r}}}): it has no such tool, only "
@@ -251,6 +265,7 @@ def _tools_of(
         problems.append(f"{name} has no tools; mark a handler with @function_tool")
     if chosen.bind is not None:
         tools = [_bound(tool, chosen.bind) for tool in tools]
+    tools = [_described(tool, chosen.descriptions.get(tool.handler.name)) for tool in tools]
     if chosen.access is not None:
         tools = [replace(tool, access=chosen.access) for tool in tools]
     return tools, problems
@@ -276,6 +291,10 @@ def is_instance_id(text: object) -> bool:
     except InvalidIdError:
         return False
     return True
+
+
+def _described(tool: ToolDefinition, text: str | None) -> ToolDefinition:
+    return tool if text is None else replace(tool, description=text)
 
 
 def _bound(tool: ToolDefinition, bind: Bind) -> ToolDefinition:
@@ -309,11 +328,6 @@ def render(tool: ToolDefinition, reply: bytes) -> ToolResult:
             else reply
         )
         return ToolResult(shown.decode(), shown)
-    if reply[:1] == b'"' and _is_text(tool.handler.reply_type):
+    if reply[:1] == b'"' and tool.handler.answers_text:
         return ToolResult(orjson.loads(reply))
     return ToolResult(reply.decode())
-
-
-def _is_text(reply_type: Any) -> bool:
-    members = {one for one in union_members(reply_type) if one is not type(None)}
-    return members == {str}

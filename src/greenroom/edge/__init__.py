@@ -6,6 +6,7 @@ from greenroom.edge._errors import ErrorView, describe, report
 from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
 from greenroom.edge._hosts import HostCheck
 from greenroom.edge._keys import Fetch
+from greenroom.edge._methods import CONTEXTS, MethodRunner
 from greenroom.edge._refusals import Refusal, RefusedError
 from greenroom.edge._requests import (
     RequestHeaders,
@@ -17,6 +18,7 @@ from greenroom.edge._requests import (
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
+    "CONTEXTS",
     "METADATA_PATH",
     "Audit",
     "AuditLog",
@@ -26,6 +28,7 @@ __all__ = [
     "Fetch",
     "Guard",
     "HostCheck",
+    "MethodRunner",
     "Refusal",
     "RefusedError",
     "RequestHeaders",

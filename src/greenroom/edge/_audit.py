@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from greenroom.components import MethodTool
+from greenroom.errors import AccessDeniedError, GreenroomError
+
 if TYPE_CHECKING:
     from greenroom.clock import Clock
-    from greenroom.components import Principal, ToolContext, ToolDefinition
+    from greenroom.components import HandlerDefinition, Principal, Tool, ToolContext
 
 _log = logging.getLogger("greenroom.audit")
 _MAX_NAMES: Final = 50
@@ -36,6 +40,7 @@ class AuditRecord:
     """The path of the endpoint."""
     tool: str
     component: str
+    """Of a method of the endpoint itself, the name of its class."""
     handler: str
     instance: str | None
     """None where the call did not get so far."""
@@ -97,7 +102,7 @@ class Audit:
 
     def record(
         self,
-        tool: ToolDefinition,
+        tool: Tool,
         arguments: Mapping[str, Any],
         context: ToolContext,
         *,
@@ -108,6 +113,7 @@ class Audit:
     ) -> None:
         """Keep what came of a call; never raises."""
         principal: Principal = context.principal
+        handler = handler_of(tool)
         try:
             self._sink.record(
                 AuditRecord(
@@ -116,8 +122,8 @@ class Audit:
                     service=principal.service,
                     endpoint=self._endpoint,
                     tool=tool.name,
-                    component=tool.handler.component,
-                    handler=tool.handler.name,
+                    component=handler.component,
+                    handler=handler.name,
                     instance=instance,
                     arguments=self._redacted(tool, arguments),
                     outcome=outcome,
@@ -134,17 +140,49 @@ class Audit:
                 extra={"correlation_id": context.correlation_id},
             )
 
-    def _redacted(self, tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def failed(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        error: BaseException,
+        reached: Sequence[str],
+        traceparent: str | None,
+    ) -> None:
+        """Keep that a call was not done, or that nobody knows; never raises."""
+        outcome: Outcome = "failed"
+        code: str | None = error.code if isinstance(error, GreenroomError) else "internal"
+        if isinstance(error, AccessDeniedError):
+            outcome = "denied"
+        elif isinstance(error, asyncio.CancelledError):
+            outcome, code = "abandoned", None
+        self.record(
+            tool,
+            arguments,
+            context,
+            outcome=outcome,
+            code=code,
+            instance=reached[0] if reached else None,
+            traceparent=traceparent,
+        )
+
+    def _redacted(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         # Names that the tool does not know come from the caller and may be anything.
-        known = {one.name for one in tool.handler.parameters} | {tool.id_parameter}
+        id_parameter = None if isinstance(tool, MethodTool) else tool.id_parameter
+        known = {one.name for one in handler_of(tool).parameters} | {id_parameter}
         named = [name for name in arguments if name in known][:_MAX_NAMES]
         redacted: dict[str, Any] = {
             name: _shown(arguments[name]) if name in self._shown else kind_of(arguments[name])
             for name in named
-            if name != tool.id_parameter
+            if name != id_parameter
         }
         unknown = len(arguments) - sum(name in known for name in arguments)
         return redacted | ({"(unknown)": unknown} if unknown else {})
+
+
+def handler_of(tool: Tool) -> HandlerDefinition:
+    """The handler of a component, or the endpoint's own method, that a tool is."""
+    return tool.method.handler if isinstance(tool, MethodTool) else tool.handler
 
 
 def kind_of(value: Any) -> str:

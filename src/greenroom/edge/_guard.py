@@ -18,7 +18,7 @@ from greenroom.logs import correlation_id
 
 if TYPE_CHECKING:
     from greenroom.clock import Clock
-    from greenroom.components import ToolContext, ToolDefinition
+    from greenroom.components import Tool, ToolContext
     from greenroom.edge._audit import Audit
     from greenroom.edge._keys import Fetch
     from greenroom.settings import Settings
@@ -72,7 +72,7 @@ class Guard:
         around: Surroundings,
         *,
         path: str | None = None,
-        tools: Sequence[ToolDefinition] = (),
+        tools: Sequence[Tool] = (),
         audit: Audit | None = None,
     ) -> None:
         self.path = path
@@ -193,14 +193,14 @@ class Guard:
                 )
             )
 
-    def offers(self, tool: ToolDefinition, principal: Principal) -> bool:
+    def offers(self, tool: Tool, principal: Principal) -> bool:
         """Whether a tool is shown to somebody; one that lacks only a scope is."""
         acl = self._acls.get(tool.name)
         return acl is None or acl.allows(principal)
 
     def check_tool(
         self,
-        tool: ToolDefinition,
+        tool: Tool,
         arguments: Mapping[str, Any],
         context: ToolContext,
         traceparent: str | None,

@@ -8,17 +8,38 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from greenroom.components import ToolRequest, render
+from greenroom.components import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    InputNeededError,
+    MethodTool,
+    MissingCapabilityError,
+    PdfContent,
+    ResourceContent,
+    TextContent,
+    ToolRequest,
+    ToolResult,
+    render,
+)
 from greenroom.edge._errors import report
-from greenroom.errors import AccessDeniedError, ToolError
+from greenroom.errors import AccessDeniedError, InternalError, ToolError
 from greenroom.ids import entity_ref
 from greenroom.runtime import CallRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from greenroom.components import Authorize, ToolContext, ToolDefinition
-    from greenroom.edge._audit import Audit, Outcome
+    from greenroom.components import (
+        Authorize,
+        HandlerDefinition,
+        MessageContent,
+        Tool,
+        ToolContext,
+        ToolDefinition,
+    )
+    from greenroom.edge._audit import Audit
+    from greenroom.edge._methods import MethodRunner
     from greenroom.runtime import Answer
 
 
@@ -39,29 +60,42 @@ class ToolOutcome:
     structured: bytes | None = None
     """JSON of an object, when the tool answers with one."""
     meta: dict[str, Any] | None = None
+    contents: tuple[MessageContent, ...] = ()
+    """Media and the like; when there are some, they stand in place of the text."""
 
 
 class ToolCaller:
-    """Carries out tool calls through the runtime.
+    """Carries out tool calls: of components through the runtime, of endpoints by their methods.
 
-    Never raises, except when the calling task is cancelled: what went wrong is part of the
-    outcome, in words a model can act on, and the rest of it is in the log.
+    What goes wrong is part of the outcome, in words a model can act on, and the rest of it is in
+    the log.
+
+    Args:
+        runtime: Carries out the commands of components.
+        runner: Runs the endpoint's own methods.
+        max_result_bytes: The largest result that a model is shown.
+        authorize: Whether a call on an instance may be made.
+        audit: Where calls are recorded.
     """
 
     def __init__(
         self,
         runtime: Caller,
+        runner: MethodRunner | None = None,
         *,
+        max_result_bytes: int = 1024**2,
         authorize: Authorize | None = None,
         audit: Audit | None = None,
     ) -> None:
         self._runtime = runtime
         self._authorize = authorize
         self._audit = audit
+        self._runner = runner
+        self._max_result_bytes = max_result_bytes
 
     async def call(
         self,
-        tool: ToolDefinition,
+        tool: Tool,
         arguments: Mapping[str, Any],
         context: ToolContext,
         *,
@@ -70,84 +104,158 @@ class ToolCaller:
         """Validate, call, and render the reply.
 
         The deadline of the context is on the monotonic clock.
-        """
-        instance = None
-        try:
-            refuse_unapproved(tool)
-            instance, values = tool.parse(arguments, context)
-            if self._authorize is not None or tool.access is not None:
-                await self._check(tool, instance, values, context)
-            deadline = context.deadline
-            answer = await self._runtime.call(
-                CallRequest(
-                    ref=entity_ref(tool.handler.component, instance),
-                    handler=tool.handler,
-                    values=values,
-                    timeout=None if deadline is None else max(0.0, deadline - monotonic()),
-                    idempotency_key=context.idempotency_key,
-                    principal=context.principal.subject,
-                    correlation_id=context.correlation_id,
-                    traceparent=traceparent,
-                )
-            )
-            result = render(tool, answer.json)
-            outcome = ToolOutcome(False, result.text, result.structured)
-            ended: Outcome = "done"
-        except Exception as error:
-            outcome = _failed(tool.name, error, context.correlation_id)
-            ended = "denied" if isinstance(error, AccessDeniedError) else "failed"
-        except asyncio.CancelledError:
-            self._record(tool, arguments, context, "abandoned", instance, traceparent)
-            raise
-        if self._audit is not None:
-            code = None if outcome.meta is None else outcome.meta.get("greenroom/code")
-            self._record(tool, arguments, context, ended, instance, traceparent, code)
-        return outcome
 
-    def _record(
+        Raises:
+            InputNeededError: The client must answer questions first.
+            MissingCapabilityError: The client can't answer what must be asked.
+        """
+        try:
+            result = await self.carry_out(tool, arguments, context, traceparent=traceparent)
+            result = _within(result, tool, self._limit_of(tool))
+        except (InputNeededError, MissingCapabilityError):
+            raise
+        except Exception as error:
+            return _failed(tool.name, error, context.correlation_id)
+        return ToolOutcome(False, result.text, result.structured, contents=result.contents)
+
+    async def carry_out(
         self,
-        tool: ToolDefinition,
+        tool: Tool,
         arguments: Mapping[str, Any],
         context: ToolContext,
-        ended: Outcome,
-        instance: str | None,
-        traceparent: str | None,
-        code: str | None = None,
-    ) -> None:
+        *,
+        traceparent: str | None = None,
+    ) -> ToolResult:
+        """The result of a call, however large; what goes wrong is raised."""
+        reached: list[str] = []
+        try:
+            if isinstance(tool, MethodTool):
+                result = await self._run(tool, arguments, context)
+            else:
+                result = await self._command(tool, arguments, context, traceparent, reached)
+        except (InputNeededError, MissingCapabilityError):
+            raise  # not its end: the client comes back
+        except (Exception, asyncio.CancelledError) as error:
+            if self._audit is not None:
+                self._audit.failed(tool, arguments, context, error, reached, traceparent)
+            raise
         if self._audit is not None:
             self._audit.record(
                 tool,
                 arguments,
                 context,
-                outcome=ended,
-                code=code,
-                instance=instance,
+                instance=reached[0] if reached else None,
                 traceparent=traceparent,
             )
+        return result
+
+    def _limit_of(self, tool: Tool) -> int:
+        own = tool.max_result_bytes if isinstance(tool, MethodTool) else None
+        return own or self._max_result_bytes
+
+    async def _command(
+        self,
+        tool: ToolDefinition,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        traceparent: str | None,
+        reached: list[str],
+    ) -> ToolResult:
+        refuse_unapproved(tool)
+        instance, values = tool.parse(arguments, context)
+        reached.append(instance)
+        if self._authorize is not None or tool.access is not None:
+            await self._check(tool, tool.handler, instance, values, context)
+        deadline = context.deadline
+        answer = await self._runtime.call(
+            CallRequest(
+                ref=entity_ref(tool.handler.component, instance),
+                handler=tool.handler,
+                values=values,
+                timeout=None if deadline is None else max(0.0, deadline - monotonic()),
+                idempotency_key=context.idempotency_key,
+                principal=context.principal.subject,
+                correlation_id=context.correlation_id,
+                traceparent=traceparent,
+            )
+        )
+        return render(tool, answer.json)
+
+    async def _run(
+        self, tool: MethodTool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> ToolResult:
+        if self._runner is None:
+            message = f"{tool.name} is a method of an endpoint, which nobody runs here"
+            raise InternalError(message)
+        values = tool.parse(arguments)
+        if self._authorize is not None or tool.access is not None:
+            await self._check(tool, tool.method.handler, "", values, context)
+        value = await self._runner.run(tool.method, values, context, timeout=tool.timeout)
+        return tool.show(value)
 
     async def _check(
-        self, tool: ToolDefinition, instance: str, values: tuple[Any, ...], context: ToolContext
+        self,
+        tool: Tool,
+        handler: HandlerDefinition,
+        instance: str,
+        values: tuple[Any, ...],
+        context: ToolContext,
     ) -> None:
         """Raises unless the endpoint's and the tool's own `authorize` both allow the call."""
         own = None if tool.access is None else tool.access.authorize
         for authorize in (self._authorize, own):
             if authorize is None:
                 continue
-            names = (one.name for one in tool.handler.parameters)
+            names = (one.name for one in handler.parameters)
+            arguments = dict(zip(names, values, strict=True))
             request = ToolRequest(
-                context.principal,
-                tool.name,
-                tool.handler.component,
-                instance,
-                dict(zip(names, values, strict=True)),
-                context,
+                context.principal, tool.name, handler.component, instance, arguments, context
             )
             allowed = authorize(request)
             if inspect.isawaitable(allowed):
                 allowed = await allowed
             # Only a plain yes is one: a forgotten return is None.
             if allowed is not True:
-                raise AccessDeniedError(f"You may not use {tool.name} on this {request.component}.")
+                where = f" on this {handler.component}" if instance else ""
+                raise AccessDeniedError(f"You may not use {tool.name}{where}.")
+
+
+_CUT_OFF = (
+    "\n[Cut off here: the whole is {size:,} bytes, and the limit is {limit:,}. Ask for less.]"
+)
+
+
+def _within(result: ToolResult, tool: Tool, limit: int) -> ToolResult:
+    """The result, cut off where that can be done.
+
+    Raises:
+        ToolError: It is too large, and half of it would be no JSON or no picture.
+    """
+    if result.contents:
+        size = sum(map(_size_of, result.contents))
+    else:
+        size = len(result.text) if result.text.isascii() else len(result.text.encode())
+    if size <= limit:
+        return result
+    if result.contents or tool.output_schema is not None:
+        raise ToolError(
+            f"{tool.name} was carried out, but its result is {size:,} bytes, and the limit is "
+            f"{limit:,}. Ask for less."
+        )
+    kept = result.text.encode()[:limit].decode(errors="ignore")
+    return ToolResult(kept + _CUT_OFF.format(size=size, limit=limit))
+
+
+def _size_of(content: MessageContent) -> int:
+    match content:
+        case TextContent(text=text):
+            return len(text.encode())
+        case ImageContent(data=data) | AudioContent(data=data) | PdfContent(data=data):
+            return len(data)
+        case EmbeddedResource(resource=ResourceContent(data=inner)):
+            return len(inner)
+        case _:
+            return 0
 
 
 def refuse_unapproved(tool: ToolDefinition) -> None:

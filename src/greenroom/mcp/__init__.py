@@ -3,6 +3,8 @@
 from greenroom.mcp._endpoint import McpEndpoint
 from greenroom.mcp._request import request_of
 from greenroom.mcp._resource_metadata import ResourceMetadata
+from greenroom.mcp._state import StateSeal
+from greenroom.mcp._stdio import StdioServer
 from greenroom.mcp._wire import HANDLER_KEY, ID_PARAMETER_KEY, IDEMPOTENCY_KEY
 
 __all__ = [
@@ -11,5 +13,7 @@ __all__ = [
     "ID_PARAMETER_KEY",
     "McpEndpoint",
     "ResourceMetadata",
+    "StateSeal",
+    "StdioServer",
     "request_of",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from greenroom.components import current_request
@@ -17,16 +18,20 @@ from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.mcp._body import BodyTooLargeError, ClientGoneError, parse, read_body
 from greenroom.mcp._envelope import (
     check_shape,
+    is_modern,
     refuse_doubled_headers,
+    revision_in_body,
     revision_of,
     revision_of_notification,
 )
 from greenroom.mcp._methods import McpRequest, Methods
 from greenroom.mcp._results import dump, failure, response
+from greenroom.mcp._stream import converse, send_whole
 from greenroom.mcp._wire import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    UNNAMED,
     Revision,
     WireError,
 )
@@ -35,8 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from greenroom.components import McpEndpointDefinition
-    from greenroom.edge import Guard, HostCheck, ToolCaller
+    from greenroom.edge import Guard, HostCheck, MethodRunner, ToolCaller
     from greenroom.mcp._body import Receive
+    from greenroom.mcp._outlet import Outlet
+    from greenroom.mcp._state import StateSeal
 
     Scope = MutableMapping[str, Any]
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -46,7 +53,6 @@ _log = logging.getLogger("greenroom.mcp")
 MAX_BATCH: Final = 100
 """Messages in a body, in the one revision that has batches."""
 
-_JSON: Final = (b"content-type", b"application/json")
 _NO_ID: Final = b"null"
 
 
@@ -60,13 +66,20 @@ class McpEndpoint:
         hosts: HostCheck,
         *,
         max_body_bytes: int,
+        runner: MethodRunner | None = None,
+        seal: StateSeal | None = None,
         guard: Guard | None = None,
     ) -> None:
         self.path = definition.path
         self._hosts = hosts
-        self._max_body_bytes = max_body_bytes
         self._guard = guard
-        self._dispatch = Dispatcher(Methods(definition, caller, guard))
+        self._max_body_bytes = max_body_bytes
+        self.methods = Methods(definition, caller, runner, seal, guard)
+        self.dispatcher = Dispatcher(self.methods)
+
+    def end_streams(self) -> None:
+        """End what clients listen to, so that a server can stop; called on the event loop."""
+        self.methods.changes.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -74,7 +87,10 @@ class McpEndpoint:
         # Who asks is known for this request alone, also where one task answers many.
         before = None if self._guard is None else current_request.set(None)
         try:
-            status, body = await self._answer(scope, receive)
+            answer = await self._answer(scope, receive, send)
+            if answer is None:
+                return  # as a stream, which is at its end
+            status, body = answer
         except RefusedError as error:
             refusal = error.refusal
             status, body, extra = refusal.status, _refused(refusal.text), refusal.headers
@@ -85,13 +101,9 @@ class McpEndpoint:
         finally:
             if before is not None:
                 current_request.reset(before)
-        headers = [(b"content-length", b"%d" % len(body)), *extra]
-        if body:
-            headers.append(_JSON)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_whole(send, status, body, extra)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> tuple[int, bytes] | None:
         pairs = scope["headers"]
         headers = dict(pairs)
         self._check_caller(headers)
@@ -108,8 +120,16 @@ class McpEndpoint:
         if type(message) is list:
             if self._guard is not None:
                 self._guard.spend(asking(), scope, len(message) - 1)
-            return await self._dispatch.batch(headers, message)
-        return await self._dispatch.message(headers, message)
+            return await self.dispatcher.batch(headers, message)
+        if type(message) is dict and self.methods.may_talk(message):
+            return await converse(
+                partial(self.dispatcher.message, headers, message),
+                receive,
+                send,
+                accepts_events=_accepts_events(headers.get(b"accept")),
+                leaving_cancels=is_modern(headers),
+            )
+        return await self.dispatcher.message(headers, message)
 
     def _check_caller(self, headers: Mapping[bytes, bytes]) -> None:
         refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
@@ -133,9 +153,23 @@ class Dispatcher:
         self._methods = methods
 
     async def message(
-        self, headers: Mapping[bytes, bytes], message: Any, *, alone: bool = True
+        self,
+        headers: Mapping[bytes, bytes] | None,
+        message: Any,
+        outlet: Outlet | None = None,
+        *,
+        alone: bool = True,
+        agreed: Revision = UNNAMED,
     ) -> tuple[int, bytes]:
-        """Answer one message; 202 and no body where none is due."""
+        """Answer one message; 202 and no body where none is due.
+
+        Args:
+            headers: Of the HTTP request; None where the transport has none.
+            message: The parsed message.
+            outlet: Where something may be said before the answer.
+            alone: Whether it is not part of a batch.
+            agreed: The revision of a handshake, where there are no headers to say it.
+        """
         id_ = _NO_ID
         revision = None
         try:
@@ -144,9 +178,14 @@ class Dispatcher:
                 if "id" not in message or "method" not in message:
                     return _acknowledge(headers, message)
             check_shape(message)
-            revision = revision_of(headers, message)
-            method = self._method(revision, message["method"])
-            request = McpRequest(revision, message.get("params", {}), headers, alone)
+            if headers is None:
+                revision = revision_in_body(message, agreed)
+            else:
+                revision = revision_of(headers, message)
+            name = message["method"]
+            method = self._method(revision, name)
+            params = message.get("params", {})
+            request = McpRequest(revision, name, params, headers, message["id"], alone, outlet)
             result = await method(request)
         except WireError as error:
             # Until its revision is known, what is wrong with a message is its form.
@@ -163,20 +202,25 @@ class Dispatcher:
 
     def _method(self, revision: Revision, name: str) -> Callable[[McpRequest], Awaitable[bytes]]:
         found = revision.methods.get(name)
-        if found is None:
+        if found is None or not self._methods.offers(name):
             raise WireError(METHOD_NOT_FOUND, f"Method not found: {name}")
         method: Callable[[McpRequest], Awaitable[bytes]] = getattr(self._methods, found)
         return method
 
-    async def batch(self, headers: Mapping[bytes, bytes], messages: list[Any]) -> tuple[int, bytes]:
+    async def batch(
+        self,
+        headers: Mapping[bytes, bytes] | None,
+        messages: list[Any],
+        *,
+        agreed: Revision = UNNAMED,
+    ) -> tuple[int, bytes]:
         """Answer a body of several messages, where the revision has such."""
         try:
-            revision = revision_of_notification(headers)
-            _check_batch(revision, messages)
+            _check_batch(agreed if headers is None else revision_of_notification(headers), messages)
         except WireError as error:
             return 400, failure(_NO_ID, error)
         answers = await asyncio.gather(
-            *(self.message(headers, message, alone=False) for message in messages)
+            *(self.message(headers, one, alone=False, agreed=agreed) for one in messages)
         )
         bodies = [body for _, body in answers if body]
         return (200, b"[" + b",".join(bodies) + b"]") if bodies else (202, b"")
@@ -191,7 +235,7 @@ def _check_http(method: str, headers: Mapping[bytes, bytes]) -> None:
         text = "The content type must be application/json"
         raise RefusedError(Refusal(415, "not-json", text))
     if not _accepts_json(headers.get(b"accept")):
-        text = "Accept application/json; this server answers with nothing else"
+        text = "Accept application/json, and text/event-stream for progress"
         raise RefusedError(Refusal(406, "no-json-accepted", text))
 
 
@@ -204,14 +248,21 @@ def _check_batch(revision: Revision, messages: list[Any]) -> None:
         raise WireError(INVALID_REQUEST, "initialize must not be part of a batch")
 
 
-def _acknowledge(headers: Mapping[bytes, bytes], message: dict[str, Any]) -> tuple[int, bytes]:
+def _acknowledge(
+    headers: Mapping[bytes, bytes] | None, message: dict[str, Any]
+) -> tuple[int, bytes]:
     """What needs no answer: a notification, or a response to a request we never sent."""
-    revision = revision_of_notification(headers)
+    revision = UNNAMED if headers is None else revision_of_notification(headers)
     if "method" in message:
         check_shape(message)
     elif revision.modern or not ("result" in message or "error" in message):
         raise WireError(INVALID_REQUEST, "A message must be a request or a notification")
     return 202, b""
+
+
+def _accepts_events(accept: bytes | None) -> bool:
+    """Whether messages may be sent before the answer."""
+    return accept is not None and (b"text/event-stream" in accept or b"*/*" in accept)
 
 
 def _id_of(message: dict[str, Any]) -> bytes:

@@ -73,6 +73,47 @@ def revision_of_notification(headers: Mapping[bytes, bytes]) -> Revision:
     return REVISIONS[version]
 
 
+def revision_in_body(message: Mapping[str, Any], agreed: Revision) -> Revision:
+    """The revision of a request where there are no headers: its own, or the one agreed on."""
+    named = _named_version(message)
+    if named is _ABSENT:
+        return agreed
+    _check_envelope(message)
+    revision = REVISIONS.get(named) if type(named) is str else None
+    if revision is None or not revision.modern:
+        raise unsupported(named, MODERN_VERSIONS)
+    return revision
+
+
+def check_mirrored(
+    wanted: Mapping[tuple[str, ...], str],
+    arguments: Mapping[str, Any],
+    headers: Mapping[bytes, bytes],
+) -> None:
+    """Raises when an argument and its header don't say the same.
+
+    Args:
+        wanted: Path of the argument to what follows `Mcp-Param-`.
+        arguments: Of the tool call.
+        headers: Of the request.
+    """
+    for path, said in wanted.items():
+        value: Any = arguments
+        for part in path:
+            value = value.get(part) if type(value) is dict else None
+        shown, name = f"Mcp-Param-{said}", f"mcp-param-{said.lower()}".encode()
+        if value is not None:
+            text = str(value).lower() if type(value) is bool else str(value)
+            _agree(shown, decode_value(header(headers, name)), text)
+        elif name in headers:
+            raise WireError(HEADER_MISMATCH, f"The {shown} header has no argument in the body")
+
+
+def is_modern(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the version header names a revision without handshakes."""
+    return header(headers, _VERSION_HEADER) in MODERN_VERSIONS
+
+
 def check_shape(message: Any) -> None:
     """Raises unless this is one JSON-RPC 2.0 request."""
     if type(message) is not dict:

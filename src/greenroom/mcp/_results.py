@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from greenroom.mcp._content import content_block
 from greenroom.mcp._wire import SERVER_INFO_KEY, WireError
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ def dump(value: Any) -> bytes:
 def response(id_: bytes, result: bytes) -> bytes:
     """A JSON-RPC response with a result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result)
+
+
+def notification(method: str, params: dict[str, Any]) -> bytes:
+    """A JSON-RPC notification."""
+    return dump({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def failure(id_: bytes, error: WireError) -> bytes:
@@ -41,12 +47,18 @@ class ResultWriter:
         self._tail = tail + b"}"
         self._done = b',"isError":false' + self._tail
 
-    def result(self, members: bytes) -> bytes:
+    def result(self, members: bytes, meta: dict[str, Any] | None = None) -> bytes:
         """A result of already encoded members, `"a":1,"b":2`."""
-        return self._head + members + self._tail
+        if meta is None:
+            return self._head + members + self._tail
+        comma = b"," if members else b""
+        return self._head + members + comma + b'"_meta":' + dump({**self._meta, **meta}) + b"}"
 
     def tool_result(self, outcome: ToolOutcome) -> bytes:
         """The result of `tools/call`: text, and beside it structured content if there is some."""
+        if outcome.contents:
+            blocks = dump([content_block(one) for one in outcome.contents])
+            return b'%b"content":%b%b' % (self._head, blocks, self._done)
         text = orjson.dumps(outcome.text)
         if not outcome.is_error and outcome.meta is None:
             if outcome.structured is None:
@@ -58,6 +70,10 @@ class ResultWriter:
                 self._done,
             )
         return self._uncommon(outcome, text)
+
+    def input_required(self, members: bytes) -> bytes:
+        """A result that ends a call with questions to the client."""
+        return b'{"resultType":"input_required",' + members + self._tail
 
     def _uncommon(self, outcome: ToolOutcome, text: bytes) -> bytes:
         members = b'"content":[{"type":"text","text":%b}]' % text

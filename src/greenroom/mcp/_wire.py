@@ -18,11 +18,17 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
+DECLINED: Final = -32000
+"""What the application declined to read or to prompt, in its own words."""
+LEGACY_NOT_FOUND: Final = -32002
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 IDEMPOTENCY_KEY: Final = "greenroom/idempotencyKey"
 HANDLER_KEY: Final = "greenroom/handler"
@@ -54,31 +60,58 @@ class Revision:
     """Requests carry their own version and capabilities; there is no handshake."""
     batches: bool = False
     """A body may hold several messages."""
+    no_resource: int = INVALID_PARAMS
+    """The code for a resource that is not there."""
 
 
+_SHARED_METHODS: Final = {
+    "tools/list": "list_tools",
+    "tools/call": "call_tool",
+    "resources/list": "list_resources",
+    "resources/templates/list": "list_templates",
+    "resources/read": "read_resource",
+    "prompts/list": "list_prompts",
+    "prompts/get": "get_prompt",
+    "completion/complete": "complete",
+}
 _LEGACY_METHODS: Final = {
     "initialize": "initialize",
     "ping": "ping",
-    "tools/list": "list_tools",
-    "tools/call": "call_tool",
+    **_SHARED_METHODS,
+    "logging/setLevel": "set_level",
+    "resources/subscribe": "subscribe",
+    "resources/unsubscribe": "subscribe",
 }
 _MODERN_METHODS: Final = {
     "server/discover": "discover",
-    "tools/list": "list_tools",
-    "tools/call": "call_tool",
+    **_SHARED_METHODS,
+    "subscriptions/listen": "listen",
 }
 
 # A message whose form or envelope is wrong is a 400 in every revision, before this is asked.
 _LEGACY_STATUSES: Final[Mapping[int, int]] = {}
-_MODERN_STATUSES: Final = {INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404}
+_MODERN_STATUSES: Final = {
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    METHOD_NOT_FOUND: 404,
+}
+
+
+def _legacy(version: str, *, batches: bool = False) -> Revision:
+    return Revision(
+        version, _LEGACY_METHODS, _LEGACY_STATUSES, batches=batches, no_resource=LEGACY_NOT_FOUND
+    )
+
 
 REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
     {
         revision.version: revision
         for revision in (
-            Revision("2025-03-26", _LEGACY_METHODS, _LEGACY_STATUSES, batches=True),
-            Revision("2025-06-18", _LEGACY_METHODS, _LEGACY_STATUSES),
-            Revision("2025-11-25", _LEGACY_METHODS, _LEGACY_STATUSES),
+            _legacy("2025-03-26", batches=True),
+            _legacy("2025-06-18"),
+            _legacy("2025-11-25"),
             Revision("2026-07-28", _MODERN_METHODS, _MODERN_STATUSES, modern=True),
         )
     }
@@ -92,7 +125,7 @@ NEWEST_LEGACY: Final = REVISIONS["2025-11-25"]
 
 MODERN_VERSIONS: Final = tuple(r.version for r in REVISIONS.values() if r.modern)
 
-MIRRORED: Final = {"tools/call": "name"}
+MIRRORED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method to the parameter that must come again in the `Mcp-Name` header (modern era)."""
 
 
@@ -103,3 +136,11 @@ def unsupported(requested: object, supported: tuple[str, ...]) -> WireError:
         f"Unsupported protocol version {requested!r}; supported: {', '.join(supported)}",
         {"supported": list(supported), "requested": requested},
     )
+
+
+ASKABLE: Final = frozenset(("tools/call", "prompts/get", "resources/read"))
+"""Methods that may end with questions to the client (modern era)."""
+
+LOG_LEVELS: Final = (
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
+)  # fmt: skip

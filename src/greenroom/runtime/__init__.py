@@ -18,7 +18,7 @@ from greenroom.runtime._client import (
     Retries,
     WorkflowClient,
 )
-from greenroom.runtime._dependencies import DependencyProvider
+from greenroom.runtime._dependencies import DependencyProvider, resolve_constructor
 from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
@@ -44,4 +44,5 @@ __all__ = [
     "call_chain",
     "codec_for",
     "reading",
+    "resolve_constructor",
 ]

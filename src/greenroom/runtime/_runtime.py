@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 from _thread import get_ident
 from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +122,8 @@ class Runtime:
         self._forwarding = False
         self._forwarded = 0
         self._change = threading.Lock()
+        self.secret = secrets.token_hex(32)
+        """Known to all processes on the database, once it is open; until then to nobody else."""
         self._taking_up: asyncio.Task[None] | None = None
 
     # -- starting --------------------------------------------------------------------------
@@ -163,6 +166,7 @@ class Runtime:
     def _open(self) -> None:
         prepare(self.settings)
         self._store: Store = open_store(self.settings, self.clock)
+        self.secret = self._store.ownership.peer_secret()
         self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="greenroom-read")
         self._effects = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="greenroom-effect")
         self._writer = JournalWriter(

@@ -54,6 +54,7 @@ def add_greenroom(
     *,
     endpoints: Iterable[tuple[str, AsgiApp]] = (),
     routers: Iterable[APIRouter] = (),
+    tool_routers: Iterable[APIRouter] = (),
 ) -> None:
     """Put a service into an application, before that starts to serve.
 
@@ -74,6 +75,8 @@ def add_greenroom(
             dependencies=[Depends(doors.check_host)],
             max_body_size=around.settings.max_body_bytes,
         )
+    for router in tool_routers:
+        app.include_router(router)
     for path, endpoint in endpoints:
         _hang_in(app, path, endpoint)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
@@ -147,7 +147,7 @@ class Doors:
             refuse(connection, refusal)
 
 
-def refuse(connection: HTTPConnection, refusal: Refusal, guard: Guard | None = None) -> Any:
+def refuse(connection: HTTPConnection, refusal: Refusal, guard: Guard | None = None) -> NoReturn:
     """Raises what ends the request: a problem with the refusal's headers, or a closed socket."""
     if connection.scope["type"] == "websocket":
         raise WebSocketException(_POLICY_VIOLATION, refusal.text[:100])

@@ -58,20 +58,7 @@ def secured(
 ) -> tuple[McpEndpoint, Guard]:
     offered = list(tools) or [a_secured_tool()]
     guard = Guard(security, AROUND, path="/mcp", tools=offered)
-    definition: Any = SimpleNamespace(
-        path="/mcp",
-        server_name="counters",
-        server_version="1",
-        instructions="",
-        tools=offered,
-    )
-    endpoint = McpEndpoint(
-        definition,
-        caller or ScriptedCaller(),  # type: ignore[arg-type]
-        HostCheck(["localhost"]),
-        max_body_bytes=4096,
-        guard=guard,
-    )
+    endpoint = an_endpoint(caller, offered, guard=guard)
     return endpoint, guard
 
 

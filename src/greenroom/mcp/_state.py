@@ -1,0 +1,79 @@
+"""Seals what a client carries from one round of a call to the next, so that any worker reads it."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from time import time
+from typing import Any, Final
+
+import orjson
+
+from greenroom.mcp._wire import INVALID_PARAMS, WireError
+
+LIFETIME_SECONDS: Final = 600
+"""How long a client may take for one round; people fill in forms in it."""
+
+_MAC_BYTES: Final = 32
+
+
+class StateSeal:
+    """Signs states, and opens only its own.
+
+    A state is bound to who calls, to the method and to its arguments, and lives ten minutes. It
+    is signed and not encrypted: it holds nothing but what this client has answered.
+
+    Args:
+        secret: Gives what all processes of a service know and nobody else does.
+        now: Seconds since 1970.
+
+    Example:
+        >>> seal = StateSeal(lambda: "between us")
+        >>> seal.open(seal.seal({"name": "Ada"}, "request"), "request")
+        {'name': 'Ada'}
+    """
+
+    def __init__(self, secret: Callable[[], str], *, now: Callable[[], float] = time) -> None:
+        self._secret = secret
+        self._now = now
+
+    def seal(self, answers: Mapping[str, Any], request: str) -> str:
+        """A text that only this seal opens, and only for the same request."""
+        body = orjson.dumps({"until": int(self._now()) + LIFETIME_SECONDS, "answers": answers})
+        return urlsafe_b64encode(self._mac(body, request) + body).decode()
+
+    def open(self, state: Any, request: str) -> dict[str, Any]:
+        """What was sealed.
+
+        Raises:
+            WireError: It was not sealed here, not for this request, or too long ago.
+        """
+        try:
+            # The text itself and not what it decodes to: base64 has several texts for some bytes.
+            sealed = urlsafe_b64decode(state)
+            genuine = urlsafe_b64encode(sealed).decode() == state
+        except (binascii.Error, ValueError, TypeError):
+            genuine, sealed = False, b""
+        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+        if not (genuine and hmac.compare_digest(mac, self._mac(body, request))):
+            raise WireError(INVALID_PARAMS, "requestState is not one of this request's; start over")
+        content = orjson.loads(body)
+        if content["until"] < self._now():
+            raise WireError(INVALID_PARAMS, "requestState is too old; start over")
+        answers: dict[str, Any] = content["answers"]
+        return answers
+
+    def _mac(self, body: bytes, request: str) -> bytes:
+        # The secret has other uses; what is signed here must mean nothing there.
+        key = hashlib.sha256(b"greenroom mcp state " + self._secret().encode()).digest()
+        bound = hashlib.sha256(request.encode()).digest()
+        return hmac.digest(key, bound + body, "sha256")
+
+
+def fingerprint(method: str, params: Mapping[str, Any], principal: str | None) -> str:
+    """The same for every round of one call, and for no other call."""
+    salient = [method, params.get("name"), params.get("uri"), params.get("arguments"), principal]
+    return hashlib.sha256(orjson.dumps(salient, option=orjson.OPT_SORT_KEYS)).hexdigest()
