@@ -4,6 +4,8 @@ import copy
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from importlib import resources
 
 import pytest
@@ -119,6 +121,21 @@ def test_every_public_name_is_documented(face: object) -> None:
         if callable(getattr(face, name)) and not inspect.getdoc(getattr(face, name))
     ]
     assert undocumented == []
+
+
+def test_what_few_need_is_not_imported_for_all() -> None:
+    """Nor what is an oracle of the tests alone."""
+    program = "import greenroom, sys; print([m for m in {names} if m in sys.modules])"
+    names = ["mcp", "mcp_types", "jsonschema", "psycopg"]
+
+    done = subprocess.run(
+        [sys.executable, "-c", program.format(names=names)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == "[]"
 
 
 def test_types_are_shipped() -> None:

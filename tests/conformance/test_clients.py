@@ -1,13 +1,14 @@
 """Other people's clients against a real server: list, call, read, prompt."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from tests.support.node import packages, run_node
+from tests.support.node import ROOT, packages, run_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -57,6 +58,26 @@ def test_the_inspector(url: str, arguments: list[str], said: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+
+
+def test_the_inspector_starts_a_server_itself(tmp_path: Path) -> None:
+    """As desktop clients do, over standard input and output."""
+    inspector = packages() / "node_modules/@modelcontextprotocol/inspector"
+    launcher = inspector / "clients/launcher/build/index.js"
+    settings = {
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+        "GREENROOM_DATABASE_URL": f"sqlite:///{tmp_path}/test.db",
+    }
+    variables = [part for name, value in settings.items() for part in ("-e", f"{name}={value}")]
+
+    done = run_node(
+        str(launcher), "--cli", *variables, sys.executable, "-m", "greenroom", "mcp",
+        "tests.conformance.server:service", "--method", "tools/call",
+        "--tool-name", "test_simple_text", timeout=60,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "This is a simple text response" in done.stdout
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])

@@ -22,6 +22,7 @@ from greenroom.components import (
     ToolResult,
     render,
 )
+from greenroom.edge._approval import check_approval
 from greenroom.edge._errors import report
 from greenroom.errors import AccessDeniedError, InternalError, ToolError
 from greenroom.ids import entity_ref
@@ -161,11 +162,12 @@ class ToolCaller:
         traceparent: str | None,
         reached: list[str],
     ) -> ToolResult:
-        refuse_unapproved(tool)
         instance, values = tool.parse(arguments, context)
         reached.append(instance)
         if self._authorize is not None or tool.access is not None:
             await self._check(tool, tool.handler, instance, values, context)
+        if tool.requires_approval:
+            check_approval(tool, instance, values, context)
         deadline = context.deadline
         answer = await self._runtime.call(
             CallRequest(
@@ -256,20 +258,6 @@ def _size_of(content: MessageContent) -> int:
             return len(inner)
         case _:
             return 0
-
-
-def refuse_unapproved(tool: ToolDefinition) -> None:
-    """Raises where a person must agree first and can't be asked.
-
-    A predicate counts as "yes" here: approval must never be bypassed by a door that has no way
-    to ask for it.
-    """
-    if tool.requires_approval:
-        message = (
-            f"{tool.name} needs the approval of a person, which can't be given over this "
-            "connection. Ask the operator of the service to carry it out."
-        )
-        raise ToolError(message)
 
 
 def _failed(target: str, error: Exception, correlation_id: str) -> ToolOutcome:

@@ -221,7 +221,7 @@ class Methods:
             raise WireError(INVALID_PARAMS, "arguments must be an object")
         if request.revision.modern and request.headers is not None and name in self._header_checks:
             check_mirrored(self._header_checks[name], arguments, request.headers)
-        if isinstance(tool, MethodTool):
+        if isinstance(tool, MethodTool) or tool.requires_approval:
             return await self._asking(request, partial(self._call, request, tool, arguments))
         return await self._call(request, tool, arguments, _context(request, request.meta))
 
@@ -392,13 +392,14 @@ class Methods:
         """What the client has answered so far, in this round and in those before."""
         state = request.params.get("requestState")
         given = request.params.get("inputResponses")
-        if state is None and given is None:
-            return {}
-        answers = {} if state is None else self._seal.open(state, bound)
         if given is None:
-            return answers
-        if type(given) is not dict:
+            given = {}
+        elif type(given) is not dict:
             raise WireError(INVALID_PARAMS, "inputResponses must be an object")
+        if state is None:
+            # Answers to questions that were never asked count for nothing: approval is one.
+            return {}
+        answers = self._seal.open(state, bound)
         return answers | {key: one for key, one in given.items() if type(one) is dict}
 
     def _mcp_context(self, request: McpRequest, answers: Mapping[str, Any]) -> McpContext:

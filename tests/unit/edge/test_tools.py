@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.components import Principal, ToolContext, define
+from greenroom.components import Principal, ToolCall, ToolContext, define
 from greenroom.edge import ToolCaller
 from greenroom.errors import (
     CallTimeoutError,
@@ -139,14 +139,36 @@ async def test_a_bug_is_a_reference_into_the_log(caplog: pytest.LogCaptureFixtur
     assert record.exc_info is not None
 
 
-async def test_a_tool_that_needs_approval_is_not_carried_out() -> None:
+@pytest.mark.parametrize("needed", [True, lambda call: call.arguments["by"] > 1])
+async def test_a_tool_that_needs_approval_is_not_carried_out(needed: Any) -> None:
     """A door that can't ask a person must not be the way around asking."""
     runtime = ScriptedRuntime()
-    for needed in (True, lambda **_: False):
-        tool = replace(INCREASE, requires_approval=needed)
+    tool = replace(INCREASE, requires_approval=needed)
 
-        outcome = await ToolCaller(runtime).call(tool, {"counter_id": "c-1"}, a_context())
+    outcome = await ToolCaller(runtime).call(tool, {"counter_id": "c-1", "by": 2}, a_context())
 
-        assert outcome.is_error
-        assert "approval" in outcome.text
+    assert outcome.is_error
+    assert "approval" in outcome.text
+    assert runtime.requests == []
+
+
+async def test_a_function_says_which_calls_need_approval() -> None:
+    """By the validated arguments, the instance's id among them."""
+    runtime = ScriptedRuntime()
+    seen: list[ToolCall] = []
+    tool = replace(INCREASE, requires_approval=lambda call: bool(seen.append(call)))
+
+    outcome = await ToolCaller(runtime).call(tool, {"counter_id": "c-1", "by": "2"}, a_context())
+
+    assert not outcome.is_error
+    assert seen == [ToolCall("counter_increase", {"counter_id": "c-1", "by": 2})]
+
+
+async def test_a_function_that_fails_lets_nothing_through() -> None:
+    runtime = ScriptedRuntime()
+    tool = replace(INCREASE, requires_approval=lambda call: call.arguments["nothing"])
+
+    outcome = await ToolCaller(runtime).call(tool, {"counter_id": "c-1"}, a_context())
+
+    assert outcome.is_error
     assert runtime.requests == []

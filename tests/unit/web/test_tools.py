@@ -1,6 +1,7 @@
 """Tools as plain HTTP routes, beside MCP."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from greenroom import (
@@ -117,8 +120,8 @@ class Other:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder: Path = tmp_path_factory.mktemp("tools")
-    settings = Settings(database_url=f"sqlite:///{folder}/test.db", max_body_bytes=1000)
-    service = Service("shop", components=[Box], endpoints=[Shop, Other], settings=settings)
+    chosen = Settings(database_url=f"sqlite:///{folder}/test.db", max_body_bytes=1000)
+    service = Service("shop", components=[Box], endpoints=[Shop, Other], settings=chosen)
     with served(service.app) as address, httpx.Client(base_url=address) as client:
         yield client
 
@@ -230,6 +233,31 @@ def test_the_routes_are_described(client: httpx.Client) -> None:
     assert items["content"]["application/json"]["schema"]["type"] == "array"
     assert "204" in paths["/shop/tools/box_clear"]["post"]["responses"]
     assert "$defs" not in str(paths)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+TOOLS = ["add", "items", "say", "tree", "who", "box_put", "box_get", "box_clear"]
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["a", "b", "count", "tree", "box_id", "value"]), VALUES, max_size=3
+)
+
+
+@given(name=st.sampled_from(TOOLS), body=ARGUMENTS | VALUES | st.binary(max_size=20))
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_body_gets_an_answer(client: httpx.Client, name: str, body: Any) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    response = client.post(f"/shop/tools/{name}", content=content, headers={"X-Name": "x"})
+
+    assert response.status_code in {200, 204, 400, 413, 422}, response.text
 
 
 def test_mcp_is_still_there(client: httpx.Client) -> None:
