@@ -72,6 +72,7 @@ def a_tool(name: str = "counter_increase", **changes: Any) -> Any:
         "hints": hints,
         "handler": SimpleNamespace(component="counter", name="increase"),
         "id_parameter": "counter_id",
+        "requires_approval": False,
     }
     return SimpleNamespace(**{**parts, **changes})
 
