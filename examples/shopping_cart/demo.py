@@ -111,7 +111,7 @@ def _explain(url: str) -> None:
         f"""
 To keep the shop running, and to connect any MCP client to it:
 
-    greenroom run examples.shopping_cart.service:service
+    {_command()} run examples.shopping_cart.service:service
 
     Claude Code    claude mcp add --transport http shop http://127.0.0.1:8000/mcp
     Inspector      npx @modelcontextprotocol/inspector --cli http://127.0.0.1:8000/mcp \\
@@ -120,6 +120,13 @@ To keep the shop running, and to connect any MCP client to it:
 
 (This demo's own server was at {url}; it ends here.)"""
     )
+
+
+def _command() -> str:
+    """`greenroom`, as it can be typed here: it stands beside the interpreter."""
+    command = Path(sys.executable).with_name("greenroom")
+    here = Path.cwd()
+    return str(command.relative_to(here) if command.is_relative_to(here) else command)
 
 
 async def _call(client: Any, tool: str, **arguments: object) -> Any:

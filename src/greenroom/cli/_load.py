@@ -30,7 +30,8 @@ def load_service(target: str) -> Service:
     """
     module_name, _, attribute = target.partition(":")
     attribute = attribute or "service"
-    if not module_name or module_name.endswith(".py") or "/" in module_name:
+    named = [*module_name.split("."), *attribute.split(".")]
+    if module_name.endswith(".py") or not all(part.isidentifier() for part in named):
         raise CommandFailed(
             f"{target!r} does not name a service: write MODULE:SERVICE, like shop.main:service.",
             usage=True,

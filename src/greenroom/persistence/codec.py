@@ -28,12 +28,13 @@ class StoredType:
 
 
 class _Entry:
-    __slots__ = ("_validate_json", "adapter", "may_refuse", "stored", "to_json")
+    __slots__ = ("_validate_json", "adapter", "may_change", "may_refuse", "stored", "to_json")
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
         self.adapter: TypeAdapter[Any] = TypeAdapter(stored.python_type)
         self.may_refuse = _may_refuse(self.adapter.core_schema)
+        self.may_change = _may_change(self.adapter.core_schema)
         self.to_json = self.adapter.serializer.to_json
         self._validate_json = self.adapter.validator.validate_json
 
@@ -42,15 +43,22 @@ class _Entry:
         return self._validate_json(payload, by_alias=True, by_name=True)
 
     def check(self, value: Any, payload: bytes) -> None:
-        """Raises `ValueError` for what can be written but not be read again."""
+        """Raises `ValueError` for what can be written but not be read again, as it was."""
         try:
-            self.read(payload)
+            again = self.read(payload)
         except Exception as error:
             raise ValueError(
                 f"{type(value).__qualname__} can't be stored, since it could not be read again: "
                 f"{_problem(error)} (model_copy and model_construct check nothing; JSON has no "
                 "NaN or infinite numbers)"
             ) from error
+        if self.may_change and again != value and _is_comparable(value):
+            raise ValueError(
+                f"{type(value).__qualname__} can't be stored, since it would be read as something "
+                f"else: {_difference(value, again)}. Objects of subclasses lose what they add, JSON "
+                "knows no tuples, no keys but text and no NaN where the type says nothing, and a "
+                "secret shows only its mask; say in the types what is stored"
+            )
 
 
 class Codec:
@@ -75,7 +83,8 @@ class Codec:
 
         Raises:
             TypeError: The value's class has no name here.
-            ValueError: It could not be read again: it breaks a rule of its own type.
+            ValueError: It could not be read again, or would be something else: it breaks a rule
+                of its own type, or has parts that JSON has no form for.
             pydantic_core.PydanticSerializationError: A part of it does not fit its declared type.
         """
         entry = self._by_class.get(type(value)) if name is None else self._by_name.get(name)
@@ -91,9 +100,10 @@ class Codec:
         stored = entry.stored
         # By field names, whatever aliases there are for the outside; computed fields left out.
         payload = entry.to_json(value, by_alias=False, round_trip=True, warnings="error")
-        if entry.may_refuse or b"null" in payload:
-            # What could not be read again must not be written: the instance would be lost. JSON
-            # has no NaN and no infinity; pydantic writes null, which is no float.
+        if entry.may_refuse or entry.may_change or b"null" in payload:
+            # What could not be read again must not be written: the instance would be lost; nor
+            # what would be something else then. JSON has no NaN and no infinity; pydantic writes
+            # null, which is no float.
             entry.check(value, payload)
         return Encoded(stored.name, stored.version, payload)
 
@@ -158,6 +168,66 @@ def _may_refuse(schema: Any) -> bool:
         for key in ("choices", "fields")
         if (one := schema.get(key)) is not None
     )
+
+
+_EXACT = frozenset((
+    "bool", "bytes", "dataclass-args", "dataclass-field", "date", "datetime", "decimal", "default",
+    "definitions", "dict", "enum", "float", "frozenset", "int", "list", "literal", "model-field",
+    "model-fields", "named-tuple", "named-tuple-field", "none", "nullable", "set", "str", "time",
+    "timedelta", "tuple", "typed-dict", "typed-dict-field", "uuid",
+))  # fmt: skip
+"""Kinds of schemas whose values read back as what they were."""
+_CLASSES = frozenset(("model", "dataclass"))
+"""Exact outside, where a subclass is refused; inside, a value may be of a subclass, and lose what
+that adds."""
+_WRAPPERS = frozenset(("default", "definitions", "nullable", None))
+_SUBSCHEMAS = frozenset((
+    "fields", "items_schema", "keys_schema", "schema", "values_schema", "extras_schema",
+    "arguments_schema", "definitions",
+))  # fmt: skip
+
+
+def _may_change(schema: Any, *, inside: bool = False) -> bool:
+    """Whether a value can be written that is read as another one.
+
+    Only for such types is each value compared; an event of scalars pays nothing.
+    """
+    if isinstance(schema, list | tuple):
+        return any(_may_change(one, inside=inside) for one in schema)
+    if not isinstance(schema, Mapping):
+        return False
+    kind = schema.get("type")
+    is_class = kind in _CLASSES
+    known = kind is None or kind in _EXACT or (is_class and not inside)
+    if not known or "serialization" in schema:
+        return True
+    # What is referred to from inside is told by the reference.
+    followed = _SUBSCHEMAS - {"definitions"} if kind == "definitions" else _SUBSCHEMAS
+    for key in followed & schema.keys():
+        below = schema[key]
+        if key == "fields" and isinstance(below, Mapping):
+            below = list(below.values())
+        if _may_change(below, inside=inside or kind not in _WRAPPERS):
+            return True
+    return False
+
+
+def _is_comparable(value: Any) -> bool:
+    """Whether equal objects of the class are known to be equal."""
+    equal: Any = type(value).__eq__
+    return equal is not object.__eq__
+
+
+def _difference(value: Any, again: Any) -> str:
+    """Where two values differ, if they have fields."""
+    names: Any = getattr(type(value), "model_fields", None)
+    if names is None:
+        names = getattr(value, "__dataclass_fields__", ())
+    for name in names:
+        before, after = getattr(value, name), getattr(again, name)
+        if before != after:
+            return f"{name} is {before!r:.100}, and would be {after!r:.100}"
+    return f"{value!r:.100} would be {again!r:.100}"
 
 
 def _refuse_subclass(value: Any, declared: Any) -> None:

@@ -71,6 +71,15 @@ class Retries:
     limit: timedelta = timedelta(seconds=10)
     jitter: float = 0.1
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.times, int) or self.times < 0:
+            raise InvalidCallError(f"retries must be 0 or more, not {self.times!r:.80}.")
+        if not timedelta(0) <= self.first <= self.limit or not 0 <= self.jitter <= 1:
+            raise InvalidCallError(
+                "Retries needs 0 <= first <= limit and a jitter of 0 to 1, not "
+                f"first={self.first}, limit={self.limit}, jitter={self.jitter}."
+            )
+
     def pause(self, attempt: int) -> float:
         """Seconds before the given attempt (1 is the first repetition)."""
         planned = min(self.first.total_seconds() * 2.0 ** (attempt - 1), self.limit.total_seconds())

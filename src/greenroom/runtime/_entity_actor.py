@@ -133,6 +133,7 @@ class EntityActor(SlicedActor):
             session.phase = PHASE_IDLE
             session.command = None
             self._decline(call, error)
+            self.after_decline()
             return
         # Anything else a handler raises, even a SystemExit, is a failure of this instance.
         except BaseException as error:
@@ -146,11 +147,17 @@ class EntityActor(SlicedActor):
             self._reply(call, effect)
         elif type(effect) is Failure:
             self._decline(call, effect.error)
+            self.after_decline()
         elif call.handler.read_only and isinstance(effect, Effect):
             # What promises to change nothing runs without approval, and beside others.
             self._crash(call, TypeError(read_only_writes(call.target)))
         else:
             self._write(call, effect)
+
+    def after_decline(self) -> None:
+        """A handler may have changed the state in place before it declined; forget such a state."""
+        if not self.host.state_shareable:
+            self.drop()
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         """Carry out an effect that stores something; each kind of entity has its own."""

@@ -27,7 +27,7 @@ from greenroom.errors import (
     RuntimeStoppedError,
     UnknownComponentError,
 )
-from greenroom.ids import is_plain_text
+from greenroom.ids import entity_ref, is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._alarms import Alarms
@@ -71,6 +71,9 @@ ACTORS: Mapping[str, type[EntityActor]] = {
 READ_THREADS = 4
 MAX_TEXT = 255
 """Characters in an idempotency key, a principal, or an id that travels with a call."""
+MAX_PAGE = 100_000
+"""Instances or records in one answer; more come page by page."""
+MAX_NUMBER = 2**63 - 1
 REROUTE_SECONDS = 0.05
 """Pause before a call looks again for the owner of a slice that is changing hands."""
 
@@ -383,11 +386,15 @@ class Runtime:
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]:
         """Instances of a component in the order of their ids. Blocks on the database."""
         self._check_running()
+        _check_limit(limit)
+        if after is not None and after != "":
+            entity_ref(component, after)
         return self._store.journal.instances(component, after=after, limit=limit)
 
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
         """What an instance has been through. Blocks on the database."""
         self._check_running()
+        _check_page(after, limit)
         return events(self._directory.host_of(ref), ref, after, limit)
 
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any:
@@ -398,6 +405,7 @@ class Runtime:
     def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
         """What a workflow has been through. Blocks on the database."""
         self._check_running()
+        _check_page(after, limit)
         return history(self._directory.host_of(ref), ref, after, limit)
 
     async def sweep(self) -> None:
@@ -535,6 +543,18 @@ class Runtime:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
         elif isinstance(envelope, CallRequest) and self._forwarding:
             self._forward(envelope)
+
+
+def _check_page(after: int, limit: int) -> None:
+    """Raises for what is no place among the records of an instance."""
+    _check_limit(limit)
+    if not isinstance(after, int) or not 0 <= after <= MAX_NUMBER:
+        raise InvalidCallError(f"after must be a sequence number, 0 or more, not {after!r:.80}.")
+
+
+def _check_limit(limit: int) -> None:
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+        raise InvalidCallError(f"limit must be a number from 1 to {MAX_PAGE:,}, not {limit!r:.80}.")
 
 
 def _check_texts(request: CallRequest) -> None:

@@ -89,6 +89,7 @@ class WorkflowActor(EntityActor):
         super().__init__(host, ref)
         self.position = Position()
         self.progress = Progress()
+        self.state: Any = None
         self._runs = StepRuns(self, host)
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
@@ -100,6 +101,7 @@ class WorkflowActor(EntityActor):
     def on_recovered(self, loaded: Any) -> None:
         """Go on where the instance stood."""
         self.position, self.progress = loaded.position, loaded.progress
+        self.state = loaded.session.state
         self._set_alarm()
         self._go_on()
 
@@ -122,11 +124,14 @@ class WorkflowActor(EntityActor):
         """Every command and every step sees an object of its own."""
         old = self.session
         session = self.session = self._new_session()
-        session.state, session.deleted, session.contexts = old.state, old.deleted, self
+        session.state, session.deleted, session.contexts = self._own_state(), old.deleted, self
         self.entity = self.host.new_object(session)
 
     def _new_session(self) -> WorkflowSession[Any]:
         return WorkflowSession(self.ref.instance)
+
+    def after_decline(self) -> None:
+        """Every command has a state of its own to change; nothing has to be forgotten."""
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not TransitionEffect:
@@ -184,7 +189,7 @@ class WorkflowActor(EntityActor):
         )
         if is_last and not position.over:
             position = replace(position, timed_out=True)
-        state = self.session.state if transition.state is UNCHANGED else transition.state
+        state = self.state if transition.state is UNCHANGED else transition.state
         self._store(
             call,
             position,
@@ -226,10 +231,10 @@ class WorkflowActor(EntityActor):
         self.sequence_number += 1
         self.position = position
         self.progress = progress or Progress()
-        self.session.state = state
+        self.state = self.session.state = state
         if delete:
             self.session.deleted = True
-            self.session.state = self.entity.empty_state()
+            self.state = self.session.state = self.entity.empty_state()
         self._set_alarm()
         self._submit(
             call,
@@ -357,16 +362,16 @@ class WorkflowActor(EntityActor):
                 plan,
                 position=self.position,
                 attempts=self.progress.of(branch),
-                state=self._state_for_step(),
+                state=self._own_state(),
             )
         except Exception as error:
             self._failed(branch, stored.step, error, now, plan.recovery)
         else:
             self._set_alarm()
 
-    def _state_for_step(self) -> Any:
-        """The state for code that runs beside this actor: a copy, if it could be changed."""
-        state = self.session.state
+    def _own_state(self) -> Any:
+        """The state for one command or step: a copy, if it could be changed."""
+        state = self.state
         if self.host.state_shareable or state is None:
             return state
         return self.host.codec.decode(self.host.encode_state(self.ref, state))
@@ -440,7 +445,7 @@ class WorkflowActor(EntityActor):
             reason = f"the results can't be given to step {fan_out.then}: {said(error)}"[:1000]
             self._suspend(call, answer, reason, cause)
             return
-        self._store(call, position, self.session.state, cause, answer)
+        self._store(call, position, self.state, cause, answer)
 
     def _cause(self, by: str, run: StepRun, error: BaseException | None = None) -> dict[str, Any]:
         cause: dict[str, Any] = {
@@ -489,7 +494,7 @@ class WorkflowActor(EntityActor):
         if failures % CHECKPOINT_EVERY == 0:
             apply_progress(self.position, self.progress, change)
             call, answer = self._own_call()
-            self._store(call, self.position, self.session.state, cause, answer)
+            self._store(call, self.position, self.state, cause, answer)
         else:
             self._record_progress(change, cause)
 
@@ -657,7 +662,7 @@ class WorkflowActor(EntityActor):
             number=self.sequence_number + 1,
         )
         cause = {"by": "terminate", "name": ""}
-        self._store(call, position, self.session.state, cause, answer)
+        self._store(call, position, self.state, cause, answer)
 
     def _suspend(
         self, call: CallRequest, answer: Answer, reason: str | None, cause: dict[str, Any]
@@ -666,7 +671,7 @@ class WorkflowActor(EntityActor):
         self._runs.stop()
         position = replace(self.position, suspended=True, suspended_because=reason)
         cause["suspended"] = reason or ""
-        self._store(call, position, self.session.state, cause, answer)
+        self._store(call, position, self.state, cause, answer)
         if self._waiting:
             self._release_waiting()
 
@@ -674,7 +679,7 @@ class WorkflowActor(EntityActor):
         # Whoever resumes has mended something: the attempts count anew.
         self.progress.start_over()
         position = replace(self.position, suspended=False, suspended_because=None)
-        self._store(call, position, self.session.state, {"by": "resume", "name": ""}, answer)
+        self._store(call, position, self.state, {"by": "resume", "name": ""}, answer)
         if self._due_at is not None and self._due_at <= self.host.clock.now_ms():
             self._do_what_is_due()
 
@@ -711,7 +716,7 @@ class WorkflowActor(EntityActor):
             self._alarm.call_off()
             self._alarm = None
         self._due_at = None
-        self.position, self.progress = Position(), Progress()
+        self.position, self.progress, self.state = Position(), Progress(), None
 
     def _settle_failed_writes(self) -> None:
         error = None if self._last is None else self._last.error

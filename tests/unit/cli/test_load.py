@@ -38,6 +38,10 @@ def test_a_service_is_found_in_the_current_folder(target: str) -> None:
     ("target", "said", "usage"),
     [
         ("no_such_module:service", "There is no module 'no_such_module'", False),
+        (".:x", "does not name a service", True),
+        ("..shop:service", "does not name a service", True),
+        ("a_shop:service.", "does not name a service", True),
+        ("a shop", "does not name a service", True),
         ("a_shop:nobody", "has no 'nobody'. It has: shop, service", False),
         ("a_shop:number", "is a int, not a greenroom Service", False),
         ("a_shop.py:service", "write MODULE:SERVICE", True),

@@ -157,3 +157,9 @@ def test_every_kind_of_error_has_a_row() -> None:
         error = kind.__new__(kind)
         error.__dict__.update(what="x", size=1, limit=1, correlation_id="r")
         assert describe(error).text
+
+
+def test_a_text_that_is_no_unicode_can_be_answered_all_the_same() -> None:
+    view = describe(CommandError("caf\ud800"), correlation_id="r-1")
+
+    assert view.text.encode() == b"caf?"

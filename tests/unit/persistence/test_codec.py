@@ -1,5 +1,7 @@
 """What is stored comes back as it was, or says why it can't."""
 
+import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -8,11 +10,21 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    computed_field,
+    field_serializer,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from greenroom.errors import UnreadableRecordError
 from greenroom.persistence import Codec, Encoded, StoredType
+from greenroom.persistence.codec import _may_change
 
 
 class Colour(StrEnum):
@@ -179,3 +191,89 @@ def test_what_can_not_be_read_says_what_it_is_and_what_to_do(
 
     with pytest.raises(UnreadableRecordError, match=message):
         codec.decode(encoded)
+
+
+class Loose(BaseModel):
+    inside: Any = None
+
+
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    tricks: int = 0
+
+
+class Zoo(BaseModel):
+    animals: list[Animal] = []
+    keeper: SecretStr | None = None
+
+
+class Halved(BaseModel):
+    """Written as half of what it is."""
+
+    amount: int
+
+    @field_serializer("amount")
+    def half(self, amount: int) -> int:
+        return amount // 2
+
+
+@dataclass(eq=False)
+class Unequal:
+    animal: Animal
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Loose(inside={1: 2}), "inside is {1: 2}, and would be {'1': 2}"),
+        (Loose(inside=(1, 2)), "inside is (1, 2), and would be [1, 2]"),
+        (Loose(inside=[math.nan]), "inside is [nan], and would be [None]"),
+        (Loose(inside={"deep": {2: 3}}), "inside is"),
+        (Zoo(animals=[Dog(name="rex", tricks=3)]), "Dog(name='rex', tricks=3)"),
+        (Zoo(keeper=SecretStr("anna")), "keeper is"),
+        (Halved(amount=4), "amount is 4, and would be 2"),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_refused(value: Any, said: str) -> None:
+    codec = Codec([StoredType("it", 1, type(value))])
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        codec.encode(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Loose(inside={"a": [1, None, "x"]}),
+        Zoo(animals=[Animal(name="rex")]),
+        Halved(amount=0),
+        Unequal(Animal(name="rex")),
+    ],
+)
+def test_what_reads_back_as_it_was_is_stored(value: Any) -> None:
+    codec = Codec([StoredType("it", 1, type(value))])
+
+    assert type(codec.decode(codec.encode(value))) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("python_type", "expected"),
+    [
+        (int, False),
+        (str | None, False),
+        (dict[str, list[int]], False),
+        (dict[date, Decimal], False),
+        (Animal, False),
+        (Zoo, True),
+        (Loose, True),
+        (Halved, True),
+        (dict[str, Any], True),
+        (list[Animal], True),
+    ],
+)
+def test_only_values_that_may_change_are_compared(python_type: Any, *, expected: bool) -> None:
+    """What is known to read back as it was costs nothing."""
+    assert _may_change(TypeAdapter(python_type).core_schema) is expected
