@@ -20,6 +20,7 @@ NAMES = (
     "mcp-call-1",
     "mcp-call-16",
     "mcp-entity-64",
+    "mcp-method-16",
 )
 
 _DURABILITY = {
@@ -51,6 +52,8 @@ def benchmark(name: str, place: Place, *, seconds: float, full: bool) -> Benchma
         return _memory(place, full=full)
     if name == "mcp-entity-64":
         return _mcp_entity(place, seconds)
+    if name == "mcp-method-16":
+        return _mcp_method(place, seconds)
     return _mcp_call(name, place, int(name.rpartition("-")[2]), seconds)
 
 
@@ -271,6 +274,29 @@ def _mcp_entity(place: Place, seconds: float) -> Benchmark:
             Comparison(ours.name, peer.name, 3.0),
             Comparison(ours.name, quicker.name, None, "peer's async def tool"),
         ],
+        unit="calls/s",
+        place=place,
+        details={"cpu_us": "{:.0f} µs of the server's CPU each"},
+    )
+
+
+def _mcp_method(place: Place, seconds: float) -> Benchmark:
+    sides: list[Side] = []
+    comparisons: list[Comparison] = []
+    for tool, kind in (("add", "def"), ("add_async", "async def")):
+        ours = _greenroom(tool, 16, seconds, MODERN)
+        peer = _fastmcp(tool, 16, seconds, MODERN)
+        sides += [ours, peer]
+        comparisons.append(Comparison(ours.name, peer.name, None, f"written with {kind}"))
+    return Benchmark(
+        name="mcp-method-16",
+        setup=(
+            _MCP,
+            f"16 connections, tools/call, protocol {MODERN}; {seconds:g} s a run after 0.5 s",
+            "both: a tool that adds two numbers, a method of an endpoint; `def` on a thread",
+        ),
+        sides=sides,
+        comparisons=comparisons,
         unit="calls/s",
         place=place,
         details={"cpu_us": "{:.0f} µs of the server's CPU each"},

@@ -32,6 +32,8 @@ RECORD: tuple[Callable[[int], dict[str, Any]], bytes] = (
 _CALLS = {
     ("ours.shop", "ledger_add"): LIVE_SUM,
     ("ours.shop", "ledger_record"): RECORD,
+    ("ours.shop", "add"): SUM,
+    ("ours.shop", "add_async"): SUM,
     ("peers.tools", "add"): SUM,
     ("peers.tools", "add_async"): SUM,
 }

@@ -21,6 +21,9 @@ print("a line that is no message")
 class Box(KeyValueEntity[int]):
     """A box."""
 
+    def empty_state(self) -> int:
+        return 0
+
     @function_tool(description="Puts something in.")
     def put(self, value: int) -> Effect[int]:
         print("another one")
