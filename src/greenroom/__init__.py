@@ -28,6 +28,10 @@ from greenroom.components import (
     StepContext,
     StepEffect,
     StepSettings,
+    TimedAction,
+    TimedActionContext,
+    TimedActionEffect,
+    TimerStatus,
     ToolAnnotation,
     ToolCall,
     ToolContext,
@@ -47,6 +51,7 @@ from greenroom.errors import CommandError, DefinitionError, GreenroomError, Tool
 from greenroom.runtime import (
     AsyncComponentClient,
     AsyncEntityClient,
+    AsyncTimerScheduler,
     AsyncWorkflowClient,
     ComponentClient,
     DependencyProvider,
@@ -55,6 +60,8 @@ from greenroom.runtime import (
     InstanceSummary,
     Retries,
     StoredEvent,
+    TimedActionClient,
+    TimerScheduler,
     WorkflowClient,
 )
 from greenroom.service import Service
@@ -64,6 +71,7 @@ from greenroom.web import async_component_client, component_client
 __all__ = [
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncTimerScheduler",
     "AsyncWorkflowClient",
     "Backoff",
     "BranchEffect",
@@ -96,6 +104,12 @@ __all__ = [
     "StepEffect",
     "StepSettings",
     "StoredEvent",
+    "TimedAction",
+    "TimedActionClient",
+    "TimedActionContext",
+    "TimedActionEffect",
+    "TimerScheduler",
+    "TimerStatus",
     "ToolAnnotation",
     "ToolCall",
     "ToolContext",

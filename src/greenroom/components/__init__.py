@@ -4,6 +4,8 @@ from greenroom.components._hints import is_shareable
 from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
 from greenroom.components.contexts import (
+    DUE_AT_KEY,
+    TIMER_KEY,
     Cancellation,
     CommandContext,
     EntityContext,
@@ -46,6 +48,7 @@ from greenroom.components.mcp_endpoint import (
     read_endpoint,
 )
 from greenroom.components.metadata import Metadata
+from greenroom.components.schedule import Schedule
 from greenroom.components.session import EntitySession, WorkflowSession
 from greenroom.components.step import (
     Backoff,
@@ -55,10 +58,31 @@ from greenroom.components.step import (
     Retry,
     StepSettings,
     call,
+    check_duration,
     check_reason,
+    is_async,
     step,
 )
 from greenroom.components.step_definition import StepDefinition
+from greenroom.components.timed_action import (
+    ActionDone,
+    ActionFailed,
+    TimedAction,
+    TimedActionContext,
+    TimedActionEffect,
+    TimedActionEffects,
+)
+from greenroom.components.timers import (
+    DEAD,
+    RETRYING,
+    TIMER_BACKOFF,
+    TIMER_TIMEOUT,
+    TIMERS,
+    StoredTimer,
+    TimerKeeper,
+    TimerPlan,
+    TimerStatus,
+)
 from greenroom.components.tools import (
     ToolDefinition,
     ToolHints,
@@ -100,13 +124,22 @@ from greenroom.components.workflow_operations import (
 )
 
 __all__ = [
+    "DEAD",
+    "DUE_AT_KEY",
     "OUTCOME",
     "OVER",
     "RESUME",
+    "RETRYING",
     "STATUS",
     "SUSPEND",
     "TERMINATE",
+    "TIMERS",
+    "TIMER_BACKOFF",
+    "TIMER_KEY",
+    "TIMER_TIMEOUT",
     "UNCHANGED",
+    "ActionDone",
+    "ActionFailed",
     "Backoff",
     "BranchEffect",
     "Cancellation",
@@ -145,6 +178,7 @@ __all__ = [
     "ReadOnlyEffect",
     "Reply",
     "Retry",
+    "Schedule",
     "Stay",
     "StepContext",
     "StepDefinition",
@@ -153,7 +187,15 @@ __all__ = [
     "StepResult",
     "StepSettings",
     "StepTransition",
+    "StoredTimer",
     "StoredTypeInfo",
+    "TimedAction",
+    "TimedActionContext",
+    "TimedActionEffect",
+    "TimedActionEffects",
+    "TimerKeeper",
+    "TimerPlan",
+    "TimerStatus",
     "ToStep",
     "ToolAnnotation",
     "ToolCall",
@@ -173,6 +215,7 @@ __all__ = [
     "WorkflowSettings",
     "WorkflowStatus",
     "call",
+    "check_duration",
     "check_reason",
     "component",
     "define",
@@ -180,6 +223,7 @@ __all__ = [
     "define_endpoint",
     "endpoint_info",
     "function_tool",
+    "is_async",
     "is_shareable",
     "mcp_endpoint",
     "migrates",

@@ -22,6 +22,7 @@ from greenroom.components import (
     KeyValueEntity,
     Kinded,
     Metadata,
+    TimedAction,
     Workflow,
     WorkflowStatus,
     check_reason,
@@ -34,7 +35,14 @@ from greenroom.errors import (
 )
 from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.logs import correlation_id
-from greenroom.runtime._calls import CallOrigin, CallRequest, call_chain, call_origin
+from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
+from greenroom.runtime._timers import (
+    AsyncTimerScheduler,
+    TimedActionClient,
+    TimerCaller,
+    TimerScheduler,
+    timed_action_client,
+)
 
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition, HandlerDefinition
@@ -50,6 +58,7 @@ E = TypeVar("E")
 EventSourced = TypeVar("EventSourced", bound=EventSourcedEntity[Any, Any])
 KeyValue = TypeVar("KeyValue", bound=KeyValueEntity[Any])
 WorkflowClass = TypeVar("WorkflowClass", bound=Workflow[Any])
+Action = TypeVar("Action", bound=TimedAction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ MAX_KEY = 255
 """Characters in an idempotency key."""
 
 
-class Caller(Protocol):
+class Caller(TimerCaller, Protocol):
     """What a client needs of the runtime."""
 
     def definition_of(self, component: type) -> ComponentDefinition: ...
@@ -131,7 +140,6 @@ class Caller(Protocol):
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]: ...
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]: ...
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any: ...
-    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]: ...
 
 
 class _Reference(Generic[C]):
@@ -159,7 +167,6 @@ class _Reference(Generic[C]):
 
     def _request_for(self, handler: HandlerDefinition, values: tuple[Any, ...]) -> CallRequest:
         options = self._options
-        origin = call_origin.get()
         if options is NO_OPTIONS:
             request = CallRequest(
                 self._ref,
@@ -181,8 +188,7 @@ class _Reference(Generic[C]):
                 correlation_id=options.correlation_id or correlation_id.get(),
                 chain=call_chain.get(),
             )
-        if origin is not None:
-            _comes_from(request, origin)
+        comes_from(request)
         return request
 
     def _with(
@@ -336,7 +342,7 @@ class EntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             time.sleep(retries.pause(attempt))
@@ -439,7 +445,7 @@ class AsyncEntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             await asyncio.sleep(retries.pause(attempt))
@@ -508,6 +514,15 @@ class ComponentClient:
     ) -> WorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id; raises as its siblings do."""
         return WorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> TimerScheduler:
+        """Starts, lists and cancels timers."""
+        return TimerScheduler(self._caller)
 
     def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
@@ -587,6 +602,15 @@ class AsyncComponentClient:
         """The instance of a workflow under an id."""
         return AsyncWorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
 
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> AsyncTimerScheduler:
+        """Starts, lists and cancels timers."""
+        return AsyncTimerScheduler(self._caller)
+
     async def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
     ) -> list[HistoryEntry]:
@@ -631,23 +655,6 @@ def _reason(reason: str | None) -> str | None:
     except ValueError as error:
         raise InvalidCallError(str(error)) from None
     return reason
-
-
-def _comes_from(request: CallRequest, origin: CallOrigin) -> None:
-    """Say that a step makes the call, and see to it that it is carried out once."""
-    if request.idempotency_key is None and not request.handler.read_only:
-        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
-        request.receipt_expires_at = origin.keep_until
-    request.correlation_id = request.correlation_id or origin.correlation_id
-    request.causation = origin.causation
-    request.traceparent = origin.traceparent
-    request.principal = request.principal or origin.principal
-
-
-def _has_failed(request: CallRequest) -> None:
-    origin = call_origin.get()
-    if origin is not None:
-        origin.release(request.idempotency_key)
 
 
 def _address(
