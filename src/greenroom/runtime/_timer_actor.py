@@ -50,9 +50,7 @@ _log = logging.getLogger("greenroom.timers")
 class TimerRun(StepRun):
     """An attempt of a timer. What it calls may be the timer itself, which waits for nobody."""
 
-    __slots__ = ("target",)
-
-    target: Target
+    __slots__ = ()
 
     def _enter(self) -> None:
         call_origin.set(self.origin)
@@ -65,7 +63,8 @@ class TimerActor(EntityActor):
 
     def __init__(self, host: TimerHost, ref: EntityRef) -> None:
         super().__init__(host, ref)
-        self._attempt: TimerRun | None = None
+        self._attempt: StepRun | None = None
+        self._target: Target | None = None
         self._alarm: Alarm | None = None
 
     @property
@@ -132,7 +131,7 @@ class TimerActor(EntityActor):
 
     def _fire(self, timer: StoredTimer, now: int) -> None:
         run = TimerRun(
-            self,  # type: ignore[arg-type]
+            self,
             None,
             str(timer.plan.call),
             attempt=timer.failures + 1,
@@ -148,9 +147,9 @@ class TimerActor(EntityActor):
         self._attempt = run
         self._set_alarm()
 
-    def _begin(self, run: TimerRun, timer: StoredTimer) -> None:
+    def _begin(self, run: StepRun, timer: StoredTimer) -> None:
         engine, name = self.host.engine, self.ref.instance
-        target = run.target = self.host.targets.find(timer.plan.call)
+        target = self._target = self.host.targets.find(timer.plan.call)
         if not target.is_action:
             run.start_coroutine(engine, partial(call_command, engine, target, name, timer, run))
             return
@@ -175,14 +174,15 @@ class TimerActor(EntityActor):
             principal=timer.principal,
         )
 
-    def step_over(self, run: TimerRun, result: Any, error: BaseException | None) -> None:
+    def step_over(self, run: StepRun, result: Any, error: BaseException | None) -> None:
         """An attempt has ended; told on a slice of this actor."""
         timer = self._timer
         if self._attempt is not run or timer is None:
             _log.debug("%s: a late result of %s is thrown away", self.ref, run.name)
             return
         if error is None:
-            error = problem_of(run.target, result)
+            assert self._target is not None
+            error = problem_of(self._target, result)
         elif self.host.engine.stopping:
             # It may only have failed because the service stops; it is made again after the start.
             self._attempt = None
@@ -193,7 +193,7 @@ class TimerActor(EntityActor):
         else:
             self._failed(run, timer, error)
 
-    def _time_out_if_late(self, run: TimerRun, timer: StoredTimer, now: int) -> None:
+    def _time_out_if_late(self, run: StepRun, timer: StoredTimer, now: int) -> None:
         if run.times_out_at is None or now < run.times_out_at:
             return
         self._attempt = None
@@ -201,11 +201,11 @@ class TimerActor(EntityActor):
         seconds = timer.plan.timeout_ms / 1000
         self._failed(run, timer, TimeoutError(f"no end within {seconds:g} s"))
 
-    def _succeeded(self, run: TimerRun, timer: StoredTimer) -> None:
+    def _succeeded(self, run: StepRun, timer: StoredTimer) -> None:
         following = timer.succeeded(self.host.clock.now_ms())
         self._record(run, following, "fired")
 
-    def _failed(self, run: TimerRun, timer: StoredTimer, error: BaseException) -> None:
+    def _failed(self, run: StepRun, timer: StoredTimer, error: BaseException) -> None:
         plan, failures = timer.plan, timer.failures + 1
         gone = isinstance(error, TargetGoneError)
         given_up = gone or (plan.max_retries is not None and failures > plan.max_retries)
@@ -237,7 +237,7 @@ class TimerActor(EntityActor):
     # -- storing ---------------------------------------------------------------------------
 
     def _record(
-        self, run: TimerRun, timer: StoredTimer | None, by: str, error: BaseException | None = None
+        self, run: StepRun, timer: StoredTimer | None, by: str, error: BaseException | None = None
     ) -> None:
         cause = {
             "name": run.name[:1000],

@@ -10,8 +10,8 @@ from greenroom.runtime._timer_actor import TimerActor
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition
     from greenroom.ids import EntityRef
-    from greenroom.runtime._timer_targets import TimerTargets
     from greenroom.runtime._step_engine import StepEngine
+    from greenroom.runtime._timer_targets import TimerTargets
 
 
 class TimerHost(EntityHost):

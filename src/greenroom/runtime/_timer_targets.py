@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         HandlerDefinition,
         StoredTimer,
     )
-    from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._step_engine import StepEngine
+    from greenroom.runtime._step_run import StepRun
 
 
 class TargetGoneError(Exception):
