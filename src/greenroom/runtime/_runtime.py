@@ -47,6 +47,7 @@ from greenroom.runtime._owner import OwnerKeeper
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
 from greenroom.runtime._sweeps import Sweeper
+from greenroom.runtime._timer_actor import TimerActor
 from greenroom.runtime._timer_host import TimerHost
 from greenroom.runtime._timer_targets import TimerTargets
 from greenroom.runtime._timers import (
@@ -75,6 +76,7 @@ ACTORS: Mapping[str, type[EntityActor]] = {
     "event-sourced-entity": EventSourcedActor,
     "key-value-entity": KeyValueActor,
     "workflow": WorkflowActor,
+    "timer": TimerActor,
 }
 READ_THREADS = 4
 MAX_TEXT = 255

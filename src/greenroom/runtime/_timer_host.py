@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom.runtime._host import EntityHost
-from greenroom.runtime._timer_actor import TimerActor
 
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition
-    from greenroom.ids import EntityRef
     from greenroom.runtime._step_engine import StepEngine
     from greenroom.runtime._timer_targets import TimerTargets
 
@@ -31,7 +29,3 @@ class TimerHost(EntityHost):
         self.keep_keys_ms = int(self.settings.keep_step_keys.total_seconds() * 1000)
         # What is due before the next sweeps have looked twice is kept in memory.
         self.horizon_ms = int(self.settings.sweep_every.total_seconds() * 2000)
-
-    def new_actor(self, ref: EntityRef) -> TimerActor:
-        """A cold timer; its first message recovers it."""
-        return TimerActor(self, ref)
