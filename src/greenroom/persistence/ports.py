@@ -87,7 +87,7 @@ class Journal(Protocol):
         Args:
             component: Whose instances.
             after: The id after which to begin.
-            containing: Only ids with this text in them, in upper or lower case.
+            containing: Only ids with this text in them; ASCII letters in either case.
             due_before: Only instances that are due before a time, or at it.
             steps: Only instances whose heads have one of these as their `step`.
             limit: How many at most.

@@ -214,7 +214,7 @@ class TimerScheduler:
         """Timers in the order of their names.
 
         Args:
-            name_contains: Only names with this text in them, in upper or lower case.
+            name_contains: Only names with this text in them; ASCII letters in either case.
             failing_only: Only those whose last attempt failed, dead ones included.
             dead_only: Only those that were given up.
             due_before: Only those that next do something by then.

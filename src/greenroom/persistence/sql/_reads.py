@@ -209,9 +209,10 @@ class Reads:
         if after is not None:
             query = query.where(instance.c.instance > after)
         if containing is not None:
-            # Both databases know only the case of ASCII here, so they find the same.
+            # Both databases know only the case of ASCII here, so the text is treated alike.
+            text = "".join(one.lower() if one.isascii() else one for one in containing)
             name = func.lower(instance.c.instance)
-            query = query.where(name.contains(containing.lower(), autoescape=True))
+            query = query.where(name.contains(text, autoescape=True))
         if due_before is not None:
             query = query.where(instance.c.expires_at <= due_before)
         if steps:
