@@ -833,3 +833,7 @@ def test_a_name_is_what_an_instance_id_may_be(running: Running, name: Any) -> No
 def test_only_timed_actions_are_called_as_such(running: Running) -> None:
     with pytest.raises(InvalidCallError, match="Bell is no timed action"):
         running.client.for_timed_action(Bell)  # type: ignore[type-var]
+    with pytest.raises(InvalidCallError, match=r"call for_timed_action\(Ringers, \.\.\.\)"):
+        running.client.for_key_value_entity(Ringers, "b")  # type: ignore[type-var]
+    with pytest.raises(InvalidCallError, match=r"call for_key_value_entity\(Bell, \.\.\.\)"):
+        running.client.for_workflow(Bell, "b")  # type: ignore[type-var]

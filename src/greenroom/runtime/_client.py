@@ -513,7 +513,9 @@ class ComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> WorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id; raises as its siblings do."""
-        return WorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return WorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
 
     def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
         """Names the actions of a timed action, for timers to run; only timers do."""
@@ -600,7 +602,9 @@ class AsyncComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> AsyncWorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id."""
-        return AsyncWorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return AsyncWorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
 
     def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
         """Names the actions of a timed action, for timers to run; only timers do."""
@@ -667,6 +671,8 @@ def _address(
 _METHODS: dict[type[Any], tuple[str, str]] = {
     EventSourcedEntity: ("for_event_sourced_entity", "an event sourced entity"),
     KeyValueEntity: ("for_key_value_entity", "a key value entity"),
+    Workflow: ("for_workflow", "a workflow"),
+    TimedAction: ("for_timed_action", "a timed action"),
 }
 
 

@@ -437,7 +437,14 @@ class Runtime:
     def _tell_stranded(self) -> None:
         """Log the timers whose calls lead nowhere in this code."""
         codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
-        for line in stranded(self._store.journal, codec, self.targets):
+        try:
+            found = stranded(
+                self._store.journal, codec, self.targets, goes_on=lambda: self.is_running
+            )
+        except GreenroomError as error:
+            _log.warning("What timers call could not be checked: %s", error)
+            return
+        for line in found:
             _log.error("A timer's call leads nowhere: %s. The timer is given up when due.", line)
 
     async def sweep(self) -> None:

@@ -405,15 +405,21 @@ def stored_timers(  # noqa: PLR0913 - options, by name
     return [timer.status(name) for name, timer in found if timer is not None]
 
 
-def stranded(journal: Journal, codec: Codec, targets: TimerTargets) -> list[str]:
+def stranded(
+    journal: Journal,
+    codec: Codec,
+    targets: TimerTargets,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> list[str]:
     """Each call that the code has no target for, with how many timers wait to make it.
 
-    Blocks on the database, and reads every timer.
+    Blocks on the database, and reads every timer, as long as `goes_on` says so.
     """
     lost: dict[str, tuple[int, str]] = {}
     right: set[tuple[str, str, str]] = set()
     after = None
-    while records := journal.latest(TIMERS, after=after, limit=_PAGE):
+    while goes_on() and (records := journal.latest(TIMERS, after=after, limit=_PAGE)):
         for record in records:
             after = record.ref.instance
             timer = _read(codec, record)
