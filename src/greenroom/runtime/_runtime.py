@@ -135,7 +135,7 @@ class Runtime:
         self._forwarding = False
         self._forwarded = 0
         self._change = threading.Lock()
-        self._taking_up: asyncio.Task[None] | None = None
+        self._taking_up: set[asyncio.Task[None]] = set()
 
     # -- starting --------------------------------------------------------------------------
 
@@ -277,7 +277,9 @@ class Runtime:
     def _take_up_soon(self) -> None:
         """Slices are new here: see what was left in the middle in them."""
         if self._status == "ready":
-            self._taking_up = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+            task = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+            self._taking_up.add(task)
+            task.add_done_callback(self._taking_up.discard)
 
     async def _take_up(self) -> None:
         try:
@@ -287,6 +289,8 @@ class Runtime:
             _log.warning(
                 "What is unfinished or due could not be looked for (%s); again soon", error
             )
+        except Exception:
+            _log.exception("Looking for what is unfinished or due failed; a sweep tries again")
 
     def _give_up(self, error: BaseException) -> None:
         self._status = "failed"
@@ -329,6 +333,7 @@ class Runtime:
     async def _wind_down(self) -> None:
         self._engine.begin_to_stop()
         await self._sweeper.stop()
+        await asyncio.gather(*self._taking_up)
         await self._drain()
         await self._engine.stop()
         self._forwarding = False
