@@ -70,7 +70,8 @@ class Settings(BaseSettings):
     max_live_instances: int = Field(default=100_000, ge=1)
     """Above this, the least recently used instances leave memory."""
     step_threads: int = Field(default=64, ge=1)
-    """How many steps of workflows that are no coroutines run at the same time."""
+    """How many steps of workflows, and timed actions, that are no coroutines run at the same
+    time."""
     drain_timeout: _Duration = timedelta(seconds=10)
     """How long a stop waits for commands that were accepted."""
 
@@ -85,8 +86,8 @@ class Settings(BaseSettings):
     keep_receipts: _Time = timedelta(days=7)
     """How long a client's idempotency key is remembered."""
     keep_step_keys: _Time = timedelta(days=365)
-    """How long an entity remembers the calls of a workflow's step, so that they are carried out
-    once: longer than any step stays unfinished."""
+    """How long an entity remembers the calls of a workflow's step, or of a timer, so that they
+    are carried out once: longer than any step stays unfinished."""
     keep_history: _Duration = timedelta(days=30)
     """How long replaced states of key value entities, and the history of workflows, are kept."""
     sweep_every: _Time = timedelta(seconds=10)

@@ -33,12 +33,12 @@ def add_look(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _add(commands, "instances", instances, "list the instances of a component")
     parser.add_argument("component", metavar="COMPONENT")
     parser.add_argument("--after", metavar="ID", help="begin after this instance id")
-    parser.add_argument("--limit", type=_count, default=100, help="at most so many (100)")
+    parser.add_argument("--limit", type=count, default=100, help="at most so many (100)")
 
     parser = _add(commands, "events", events, "show what an instance has been through")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
     parser.add_argument("--after", type=int, default=0, help="begin after this sequence number")
-    parser.add_argument("--limit", type=_count, default=1000, help="at most so many (1000)")
+    parser.add_argument("--limit", type=count, default=1000, help="at most so many (1000)")
 
     parser = _add(commands, "state", state, "show the state of an instance")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
@@ -55,6 +55,8 @@ def components(chosen: argparse.Namespace) -> None:
         print(f"{one.id}  {one.kind}  {one.cls.__module__}.{one.cls.__qualname__}")
         for command in _component(one)["commands"]:
             kind = "reads" if command["read_only"] else "writes"
+            if one.kind == "timed-action":
+                kind = "run by timers"
             tool = f"  tool {command['tool']}" if command["tool"] else ""
             print(f"    {command['name']}({', '.join(command['parameters'])})  {kind}{tool}")
 
@@ -117,7 +119,8 @@ def _add(
     return parser
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A number of lines."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")

@@ -16,6 +16,8 @@ from greenroom.components.content import (
     TextContent,
 )
 from greenroom.components.contexts import (
+    DUE_AT_KEY,
+    TIMER_KEY,
     Cancellation,
     CommandContext,
     EntityContext,
@@ -87,6 +89,7 @@ from greenroom.components.mcp_methods import (
 from greenroom.components.metadata import Metadata
 from greenroom.components.mirrored import mirrored_arguments
 from greenroom.components.principals import ANONYMOUS, Claims, Principal
+from greenroom.components.schedule import Schedule
 from greenroom.components.security import (
     Access,
     Acl,
@@ -106,10 +109,31 @@ from greenroom.components.step import (
     Retry,
     StepSettings,
     call,
+    check_duration,
     check_reason,
+    is_async,
     step,
 )
 from greenroom.components.step_definition import StepDefinition
+from greenroom.components.timed_action import (
+    ActionDone,
+    ActionFailed,
+    TimedAction,
+    TimedActionContext,
+    TimedActionEffect,
+    TimedActionEffects,
+)
+from greenroom.components.timers import (
+    DEAD,
+    RETRYING,
+    TIMER_BACKOFF,
+    TIMER_TIMEOUT,
+    TIMERS,
+    StoredTimer,
+    TimerKeeper,
+    TimerPlan,
+    TimerStatus,
+)
 from greenroom.components.tools import (
     ToolDefinition,
     ToolHints,
@@ -153,15 +177,24 @@ from greenroom.components.workflow_operations import (
 
 __all__ = [
     "ANONYMOUS",
+    "DEAD",
+    "DUE_AT_KEY",
     "OUTCOME",
     "OVER",
     "RESUME",
+    "RETRYING",
     "STATUS",
     "SUSPEND",
     "TERMINATE",
+    "TIMERS",
+    "TIMER_BACKOFF",
+    "TIMER_KEY",
+    "TIMER_TIMEOUT",
     "UNCHANGED",
     "Access",
     "Acl",
+    "ActionDone",
+    "ActionFailed",
     "AskForm",
     "AskModel",
     "AskPage",
@@ -233,6 +266,7 @@ __all__ = [
     "ResourceDefinition",
     "ResourceLink",
     "Retry",
+    "Schedule",
     "Security",
     "Stay",
     "StepContext",
@@ -242,8 +276,16 @@ __all__ = [
     "StepResult",
     "StepSettings",
     "StepTransition",
+    "StoredTimer",
     "StoredTypeInfo",
     "TextContent",
+    "TimedAction",
+    "TimedActionContext",
+    "TimedActionEffect",
+    "TimedActionEffects",
+    "TimerKeeper",
+    "TimerPlan",
+    "TimerStatus",
     "ToStep",
     "Tool",
     "ToolAnnotation",
@@ -266,6 +308,7 @@ __all__ = [
     "WorkflowSettings",
     "WorkflowStatus",
     "call",
+    "check_duration",
     "check_reason",
     "component",
     "current_request",
@@ -274,6 +317,7 @@ __all__ = [
     "define_endpoint",
     "endpoint_info",
     "function_tool",
+    "is_async",
     "is_shareable",
     "mcp_completion",
     "mcp_endpoint",

@@ -212,7 +212,7 @@ def read_parameters(
         if one.name in given:
             continue
         annotation = substitute(hints.get(one.name), known)
-        problem = _wrong_with(one, annotation, known=one.name in hints)
+        problem = parameter_problem(one, annotation, known=one.name in hints)
         if problem is None:
             read.append(read_parameter(one, annotation, texts))
         else:
@@ -220,9 +220,10 @@ def read_parameters(
     return tuple(read)
 
 
-def _wrong_with(  # noqa: PLR0911 - one line per rule
+def parameter_problem(  # noqa: PLR0911 - one line per rule
     one: inspect.Parameter, annotation: Any, *, known: bool
 ) -> str | None:
+    """What keeps a parameter from being one that a call from elsewhere can fill, told after `.name`."""
     if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
         return f" takes *{one.name}; name every parameter instead"
     if one.kind is one.KEYWORD_ONLY:

@@ -23,11 +23,19 @@ from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
+from greenroom.runtime._timers import (
+    TIMER_DEFINITION,
+    AsyncTimerScheduler,
+    TimedActionClient,
+    TimerScheduler,
+)
 
 __all__ = [
+    "TIMER_DEFINITION",
     "Answer",
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncTimerScheduler",
     "AsyncWorkflowClient",
     "CallOptions",
     "CallRequest",
@@ -40,6 +48,8 @@ __all__ = [
     "Runtime",
     "StoredEvent",
     "StoredReader",
+    "TimedActionClient",
+    "TimerScheduler",
     "WorkflowClient",
     "call_chain",
     "codec_for",

@@ -73,6 +73,27 @@ call_origin: ContextVar[CallOrigin | None] = ContextVar("greenroom_call_origin",
 """The step whose code runs now, if it is one."""
 
 
+def comes_from(request: CallRequest) -> None:
+    """Say which step makes a call, if one does, and see to it that it is carried out once."""
+    origin = call_origin.get()
+    if origin is None:
+        return
+    if request.idempotency_key is None and not request.handler.read_only:
+        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
+        request.receipt_expires_at = origin.keep_until
+    request.correlation_id = request.correlation_id or origin.correlation_id
+    request.causation = origin.causation
+    request.traceparent = origin.traceparent
+    request.principal = request.principal or origin.principal
+
+
+def has_failed(request: CallRequest) -> None:
+    """A call has failed; made once more by the same step, it is the same call."""
+    origin = call_origin.get()
+    if origin is not None:
+        origin.release(request.idempotency_key)
+
+
 @dataclass(slots=True)
 class CallRequest:
     """One command to one instance, checked and ready to be delivered.

@@ -22,6 +22,7 @@ from greenroom.components import (
     KeyValueEntity,
     Kinded,
     Metadata,
+    TimedAction,
     Workflow,
     WorkflowStatus,
     check_reason,
@@ -35,7 +36,14 @@ from greenroom.errors import (
 )
 from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.logs import correlation_id
-from greenroom.runtime._calls import CallOrigin, CallRequest, call_chain, call_origin
+from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
+from greenroom.runtime._timers import (
+    AsyncTimerScheduler,
+    TimedActionClient,
+    TimerCaller,
+    TimerScheduler,
+    timed_action_client,
+)
 
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition, HandlerDefinition
@@ -51,6 +59,7 @@ E = TypeVar("E")
 EventSourced = TypeVar("EventSourced", bound=EventSourcedEntity[Any, Any])
 KeyValue = TypeVar("KeyValue", bound=KeyValueEntity[Any])
 WorkflowClass = TypeVar("WorkflowClass", bound=Workflow[Any])
+Action = TypeVar("Action", bound=TimedAction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ MAX_KEY = 255
 """Characters in an idempotency key."""
 
 
-class Caller(Protocol):
+class Caller(TimerCaller, Protocol):
     """What a client needs of the runtime."""
 
     def definition_of(self, component: type) -> ComponentDefinition: ...
@@ -141,7 +150,6 @@ class Caller(Protocol):
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]: ...
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]: ...
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any: ...
-    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]: ...
 
 
 class _Reference(Generic[C]):
@@ -169,7 +177,6 @@ class _Reference(Generic[C]):
 
     def _request_for(self, handler: HandlerDefinition, values: tuple[Any, ...]) -> CallRequest:
         options = self._options
-        origin = call_origin.get()
         asked = current_request.get()
         subject = None if asked is None else asked.principal.subject
         trace = None if asked is None else asked.traceparent
@@ -197,8 +204,7 @@ class _Reference(Generic[C]):
                 traceparent=trace,
                 chain=call_chain.get(),
             )
-        if origin is not None:
-            _comes_from(request, origin)
+        comes_from(request)
         return request
 
     def _with(
@@ -352,7 +358,7 @@ class EntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             time.sleep(retries.pause(attempt))
@@ -455,7 +461,7 @@ class AsyncEntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             await asyncio.sleep(retries.pause(attempt))
@@ -523,7 +529,18 @@ class ComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> WorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id; raises as its siblings do."""
-        return WorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return WorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
+
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> TimerScheduler:
+        """Starts, lists and cancels timers."""
+        return TimerScheduler(self._caller)
 
     def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
@@ -601,7 +618,18 @@ class AsyncComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> AsyncWorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id."""
-        return AsyncWorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return AsyncWorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
+
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> AsyncTimerScheduler:
+        """Starts, lists and cancels timers."""
+        return AsyncTimerScheduler(self._caller)
 
     async def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
@@ -649,23 +677,6 @@ def _reason(reason: str | None) -> str | None:
     return reason
 
 
-def _comes_from(request: CallRequest, origin: CallOrigin) -> None:
-    """Say that a step makes the call, and see to it that it is carried out once."""
-    if request.idempotency_key is None and not request.handler.read_only:
-        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
-        request.receipt_expires_at = origin.keep_until
-    request.correlation_id = request.correlation_id or origin.correlation_id
-    request.causation = origin.causation
-    request.traceparent = origin.traceparent
-    request.principal = request.principal or origin.principal
-
-
-def _has_failed(request: CallRequest) -> None:
-    origin = call_origin.get()
-    if origin is not None:
-        origin.release(request.idempotency_key)
-
-
 def _address(
     caller: Caller, component: type[Any], entity_id: str
 ) -> tuple[ComponentDefinition, EntityRef]:
@@ -676,6 +687,8 @@ def _address(
 _METHODS: dict[type[Any], tuple[str, str]] = {
     EventSourcedEntity: ("for_event_sourced_entity", "an event sourced entity"),
     KeyValueEntity: ("for_key_value_entity", "a key value entity"),
+    Workflow: ("for_workflow", "a workflow"),
+    TimedAction: ("for_timed_action", "a timed action"),
 }
 
 

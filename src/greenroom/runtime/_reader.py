@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from greenroom import migrations
-from greenroom.components import ComponentDefinition, HistoryEntry
+from greenroom.components import TIMERS, ComponentDefinition, HistoryEntry, TimerStatus
 from greenroom.errors import SchemaError, UnknownComponentError
 from greenroom.persistence import open_store
 from greenroom.runtime._host import EntityHost
 from greenroom.runtime._look import StoredEvent, events, history, state_at
+from greenroom.runtime._timer_targets import TimerTargets
+from greenroom.runtime._timers import TIMER_DEFINITION, stored_timers, stranded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,9 +75,11 @@ class StoredReader:
     ) -> None:
         self._journal = journal
         self._hosts = {
-            name: _still_host(definition, dependencies[name], journal, settings, clock)
-            for name, definition in definitions.items()
+            name: _still_host(definition, dependencies.get(name, {}), journal, settings, clock)
+            for name, definition in {**definitions, TIMERS: TIMER_DEFINITION}.items()
+            if definition.kind != "timed-action"
         }
+        self._targets = TimerTargets(definitions, dependencies)
 
     def instances(self, component: str, *, after: str | None, limit: int) -> list[InstanceSummary]:
         """Instances of a component in the order of their ids, from after an id."""
@@ -102,6 +106,14 @@ class StoredReader:
     def stored_types(self, component: str) -> list[tuple[str, int]]:
         """Every type name and version that is stored for a component."""
         return self._journal.type_names(component)
+
+    def timers(self, **chosen: Any) -> list[TimerStatus]:
+        """Timers in the order of their names; see `TimerScheduler.list`."""
+        return stored_timers(self._journal, self._host(TIMERS).codec, **chosen)
+
+    def stranded_timers(self) -> list[str]:
+        """Each call of timers that leads nowhere in the code, with how many there are."""
+        return stranded(self._journal, self._host(TIMERS).codec, self._targets)
 
     def _host(self, component: str) -> EntityHost:
         host = self._hosts.get(component)

@@ -7,7 +7,7 @@ import logging
 import secrets
 import threading
 from _thread import get_ident
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.clock import Clock, SystemClock
-from greenroom.components import ComponentDefinition, HistoryEntry, define_all
+from greenroom.components import TIMERS, ComponentDefinition, HistoryEntry, define_all
 from greenroom.errors import (
     ConfigurationError,
     EntityUnavailableError,
@@ -27,7 +27,7 @@ from greenroom.errors import (
     RuntimeStoppedError,
     UnknownComponentError,
 )
-from greenroom.ids import entity_ref, is_plain_text
+from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._alarms import Alarms
@@ -48,6 +48,16 @@ from greenroom.runtime._owner import OwnerKeeper
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
 from greenroom.runtime._sweeps import Sweeper
+from greenroom.runtime._timer_actor import TimerActor
+from greenroom.runtime._timer_host import TimerHost
+from greenroom.runtime._timer_targets import TimerTargets
+from greenroom.runtime._timers import (
+    TIMER_DEFINITION,
+    AsyncTimerScheduler,
+    TimerScheduler,
+    stored_timers,
+    stranded,
+)
 from greenroom.runtime._watchdog import Watchdog
 from greenroom.runtime._workflow_actor import WorkflowActor
 from greenroom.runtime._workflow_host import WorkflowHost
@@ -56,7 +66,7 @@ from greenroom.runtime._writer import JournalWriter
 from greenroom.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from greenroom.ids import EntityRef
+    from greenroom.components import TimerStatus
     from greenroom.persistence import InstanceSummary, Store
     from greenroom.runtime._calls import Answer
     from greenroom.runtime._dependencies import DependencyProvider
@@ -67,6 +77,7 @@ ACTORS: Mapping[str, type[EntityActor]] = {
     "event-sourced-entity": EventSourcedActor,
     "key-value-entity": KeyValueActor,
     "workflow": WorkflowActor,
+    "timer": TimerActor,
 }
 READ_THREADS = 4
 MAX_TEXT = 255
@@ -112,8 +123,14 @@ class Runtime:
         self._by_class = {one.cls: one for one in defined}
         self.client = ComponentClient(self)
         self.async_client = AsyncComponentClient(self)
-        own = {ComponentClient: self.client, AsyncComponentClient: self.async_client}
+        own: dict[type[Any], object] = {
+            ComponentClient: self.client,
+            AsyncComponentClient: self.async_client,
+            TimerScheduler: self.client.timers,
+            AsyncTimerScheduler: self.async_client.timers,
+        }
         self._dependencies = resolve_dependencies(defined, dependencies, own)
+        self.targets = TimerTargets(self.definitions, self._dependencies)
         self._plans = plan_workflows(defined, self._dependencies)
         self._status = "new"
         self._problem: str | None = None
@@ -124,7 +141,7 @@ class Runtime:
         self._change = threading.Lock()
         self.secret = secrets.token_hex(32)
         """Known to all processes on the database, once it is open; until then to nobody else."""
-        self._taking_up: asyncio.Task[None] | None = None
+        self._taking_up: set[asyncio.Task[None]] = set()
 
     # -- starting --------------------------------------------------------------------------
 
@@ -194,14 +211,14 @@ class Runtime:
             wake=self._wake,
         )
         self._directory = Directory(
-            {name: self._host(one) for name, one in self.definitions.items()},
+            {one.id: self._host(one) for one in self._with_instances()},
             max_live=self.settings.max_live_instances,
             passivate_after=self.settings.passivate_after.total_seconds(),
         )
         self._owner = OwnerKeeper(
             self._store.ownership,
             settings=self.settings,
-            definitions=self.definitions,
+            definitions={one.id: one for one in self._with_instances()},
             directory=self._directory,
             writer=self._writer,
             call_here=self._call_here,
@@ -231,7 +248,13 @@ class Runtime:
         self._watchdog.start()
         self._forwarding = True
         self._status = "ready"
+        self._read_later(self._tell_stranded)
         self._take_up_soon()
+
+    def _with_instances(self) -> Iterator[ComponentDefinition]:
+        """The components that have instances, greenroom's own among them."""
+        yield from (one for one in self.definitions.values() if one.kind != "timed-action")
+        yield TIMER_DEFINITION
 
     def _host(self, definition: ComponentDefinition) -> EntityHost:
         parts: dict[str, Any] = {
@@ -241,10 +264,12 @@ class Runtime:
             "journal": self._store.journal,
             "writer": self._writer,
             "dispatcher": self._dispatcher,
-            "dependencies": self._dependencies[definition.id],
+            "dependencies": self._dependencies.get(definition.id, {}),
             "read_later": self._read_later,
             "redeliver": self._redeliver,
         }
+        if definition is TIMER_DEFINITION:
+            return TimerHost(definition, engine=self._engine, targets=self.targets, **parts)
         plan = self._plans.get(definition.id)
         if plan is None:
             return EntityHost(definition, **parts)
@@ -258,14 +283,21 @@ class Runtime:
 
     def _take_up_soon(self) -> None:
         """Slices are new here: see what was left in the middle in them."""
-        if self._status == "ready" and self._plans:
-            self._taking_up = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+        if self._status == "ready":
+            task = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+            self._taking_up.add(task)
+            task.add_done_callback(self._taking_up.discard)
 
     async def _take_up(self) -> None:
         try:
             await self._sweeper.take_up()
+            await self._sweeper.wake_due()
         except GreenroomError as error:
-            _log.warning("Unfinished workflows could not be looked for (%s); trying again", error)
+            _log.warning(
+                "What is unfinished or due could not be looked for (%s); again soon", error
+            )
+        except Exception:
+            _log.exception("Looking for what is unfinished or due failed; a sweep tries again")
 
     def _give_up(self, error: BaseException) -> None:
         self._status = "failed"
@@ -308,6 +340,7 @@ class Runtime:
     async def _wind_down(self) -> None:
         self._engine.begin_to_stop()
         await self._sweeper.stop()
+        await asyncio.gather(*self._taking_up)
         await self._drain()
         await self._engine.stop()
         self._forwarding = False
@@ -407,6 +440,29 @@ class Runtime:
         self._check_running()
         _check_page(after, limit)
         return history(self._directory.host_of(ref), ref, after, limit)
+
+    def now_ms(self) -> int:
+        """The time on the service's clock."""
+        return self.clock.now_ms()
+
+    def timers(self, **chosen: Any) -> list[TimerStatus]:
+        """Timers in the order of their names; see `TimerScheduler.list`. Blocks on the database."""
+        self._check_running()
+        codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
+        return stored_timers(self._store.journal, codec, **chosen)
+
+    def _tell_stranded(self) -> None:
+        """Log the timers whose calls lead nowhere in this code."""
+        codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
+        try:
+            found = stranded(
+                self._store.journal, codec, self.targets, goes_on=lambda: self.is_running
+            )
+        except GreenroomError as error:
+            _log.warning("What timers call could not be checked: %s", error)
+            return
+        for line in found:
+            _log.error("A timer's call leads nowhere: %s. The timer is given up when due.", line)
 
     async def sweep(self) -> None:
         """Look for expiries and clean-ups now, rather than at the next regular time."""

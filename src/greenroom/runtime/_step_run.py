@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from greenroom.components import Cancellation
+from greenroom.components import Cancellation, current_request
+from greenroom.logs import correlation_id
 from greenroom.runtime._calls import call_chain, call_origin
 from greenroom.runtime._control import Control
 
@@ -128,10 +129,17 @@ class StepRun:
         if self.task is not None:
             self.task.cancel()
 
+    @property
+    def chain(self) -> tuple[EntityRef, ...]:
+        """Who waits for what the code calls."""
+        return (self.actor.ref,)
+
     def _enter(self) -> None:
-        ref: EntityRef = self.actor.ref
-        call_chain.set((*call_chain.get(), ref))
+        # What the code is for, and not what happened to be on this thread when it was begun.
+        call_chain.set(self.chain)
         call_origin.set(self.origin)
+        current_request.set(None)
+        correlation_id.set(self.origin.correlation_id)
 
     def _report(self, engine: StepEngine, result: Any, error: BaseException | None) -> None:
         engine.runs.discard(self)

@@ -90,7 +90,7 @@ class Sweeper:
         async with self._one_at_a_time:
             await asyncio.to_thread(self._directory.passivate_idle)
             await self.take_up()
-            await self._wake_due()
+            await self.wake_due()
             self._alarms.ring()
             await asyncio.to_thread(self._clean_up)
 
@@ -111,7 +111,7 @@ class Sweeper:
             if len(page) < _PAGE:
                 return
 
-    async def _wake_due(self) -> None:
+    async def wake_due(self) -> None:
         """Wake what is due, and set alarms for what will be before the next sweeps."""
         now = self._clock.now_ms()
         horizon = now + 2 * _ms(self._settings.sweep_every)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from datetime import timedelta
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from greenroom.clock import to_datetime
 from greenroom.testkit._clock import ManualClock
 from greenroom.testkit._mcp import McpTestClient
 from greenroom.testkit._tokens import TokenMaker
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _HOST = "testkit"
+_WAIT_SECONDS = 10.0
 
 
 class ServiceTestKit:
@@ -122,9 +125,18 @@ class ServiceTestKit:
         return self._tokens.token(subject, issuer, audience, scopes, expires_in, claims)
 
     def advance(self, duration: timedelta) -> None:
-        """Let time pass, and let everything happen that has come due."""
+        """Let time pass, and let everything happen that has come due.
+
+        Waits for the calls of timers that are due, up to ten seconds; what these have set going,
+        such as a workflow, goes on by itself.
+        """
         self.clock.advance(duration)
-        asyncio.run(self.service.runtime.sweep())
+        runtime = self.service.runtime
+        asyncio.run(runtime.sweep())
+        deadline = monotonic() + _WAIT_SECONDS
+        now = to_datetime(self.clock.now_ms())
+        while runtime.timers(due_before=now, limit=1) and monotonic() < deadline:
+            sleep(0.002)
 
     def restart(self) -> None:
         """Stop the service and start it again, on the same file.
