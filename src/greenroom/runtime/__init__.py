@@ -23,6 +23,7 @@ from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
+from greenroom.runtime._step_run import StepRun
 
 __all__ = [
     "Answer",
@@ -38,6 +39,7 @@ __all__ = [
     "InstanceSummary",
     "Retries",
     "Runtime",
+    "StepRun",
     "StoredEvent",
     "StoredReader",
     "WorkflowClient",

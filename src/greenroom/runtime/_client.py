@@ -651,6 +651,8 @@ def _reason(reason: str | None) -> str | None:
 
 def _comes_from(request: CallRequest, origin: CallOrigin) -> None:
     """Say that a step makes the call, and see to it that it is carried out once."""
+    if origin.on_call is not None:
+        origin.on_call(request)
     if request.idempotency_key is None and not request.handler.read_only:
         request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
         request.receipt_expires_at = origin.keep_until
