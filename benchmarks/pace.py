@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 WARM_UP = 0.5
 TEXT = "x" * 170
 """With its JSON around it, an event of about 200 bytes."""
+SWITCH_INTERVAL = 0.0005
+"""As `greenroom run` sets it."""
 
 
 def settle(*, switch_interval: float | None = None) -> None:
@@ -55,10 +57,34 @@ class Pace:
             return False
         return True
 
+    def counts(self) -> bool:
+        """Whether the warm-up is over, and the time is not up."""
+        return self._start <= time.perf_counter() < self._end
+
     def figures(self) -> dict[str, float]:
         """Rate per second, and processor time of this process for one."""
         used = time.process_time() - self._cpu_at
         return {
             "value": self._counted / self.seconds,
             "cpu_us": used / max(1, self._counted) * 1e6,
+        }
+
+
+@dataclass(slots=True)
+class Latencies:
+    """How long things took that ended while they were counted."""
+
+    _seconds: list[float] = field(default_factory=list)
+
+    def add(self, pace: Pace, seconds: float) -> None:
+        """One more, unless the warm-up is not over."""
+        if pace.counts():
+            self._seconds.append(seconds)
+
+    def figures(self) -> dict[str, float]:
+        """Median and 99th percentile, in milliseconds."""
+        ordered = sorted(self._seconds) or [0.0]
+        return {
+            f"p{percent}_ms": ordered[min(len(ordered) * percent // 100, len(ordered) - 1)] * 1000
+            for percent in (50, 99)
         }

@@ -23,6 +23,7 @@ from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
+from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timers import (
     TIMER_DEFINITION,
     AsyncTimerScheduler,
@@ -46,6 +47,7 @@ __all__ = [
     "InstanceSummary",
     "Retries",
     "Runtime",
+    "StepRun",
     "StoredEvent",
     "StoredReader",
     "TimedActionClient",

@@ -13,6 +13,8 @@ from uuid import uuid4
 from greenroom.components import Metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.components import HandlerDefinition
     from greenroom.ids import EntityRef
     from greenroom.runtime._future import ReplyFuture
@@ -45,6 +47,8 @@ class CallOrigin:
         self.causation = causation
         self.traceparent = traceparent
         self.principal = principal
+        self.on_call: Callable[[CallRequest], None] | None = None
+        """Told of every call; for tests."""
         self._taken: dict[tuple[EntityRef, str, str], set[int]] = {}
         self._places: dict[str, tuple[tuple[EntityRef, str, str], int]] = {}
         self._lock = threading.Lock()
@@ -78,6 +82,8 @@ def comes_from(request: CallRequest) -> None:
     origin = call_origin.get()
     if origin is None:
         return
+    if origin.on_call is not None:
+        origin.on_call(request)
     if request.idempotency_key is None and not request.handler.read_only:
         request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
         request.receipt_expires_at = origin.keep_until

@@ -502,6 +502,25 @@ class EntityActor(SlicedActor):
         last = self._last
         return self.actor_inbox.empty() and (last is None or last.done)
 
+    def is_at_rest(self) -> bool:
+        """Whether also no slice runs, and nothing is being read."""
+        last = self._last
+        return (
+            not self.actor_inbox.is_busy()
+            and self.phase is not LOADING
+            and (last is None or last.done)
+        )
+
+    def tell_when_written(self, tell: Callable[[], None]) -> None:
+        """Call something once what is on its way to the disk has arrived; in a slice of this actor.
+
+        It may be called more than once.
+        """
+        if self._last is None or self._last.done:
+            tell()
+        else:
+            self._last.hold(WhenWritten(tell), NOTHING)  # type: ignore[arg-type]
+
     def on_error(self, envelope: Envelope, error: BaseException) -> Any:
         """Something in this file went wrong: the state can't be trusted any more."""
         _log.critical("A bug in greenroom, at %s", self.ref, exc_info=error)

@@ -7,10 +7,10 @@ import logging
 import secrets
 import threading
 from _thread import get_ident
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 
@@ -45,6 +45,7 @@ from greenroom.runtime._host import EntityHost, lent_threads
 from greenroom.runtime._key_value_actor import KeyValueActor
 from greenroom.runtime._look import StoredEvent, events, history, state_at
 from greenroom.runtime._owner import OwnerKeeper
+from greenroom.runtime._rest import Rest
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
 from greenroom.runtime._sweeps import Sweeper
@@ -70,6 +71,10 @@ if TYPE_CHECKING:
     from greenroom.persistence import InstanceSummary, Store
     from greenroom.runtime._calls import Answer
     from greenroom.runtime._dependencies import DependencyProvider
+    from greenroom.runtime._step_engine import Wrap
+    from greenroom.runtime._step_run import StepRun
+
+T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.runtime")
 
@@ -142,6 +147,7 @@ class Runtime:
         self.secret = secrets.token_hex(32)
         """Known to all processes on the database, once it is open; until then to nobody else."""
         self._taking_up: set[asyncio.Task[None]] = set()
+        self._wrap: Wrap | None = None
 
     # -- starting --------------------------------------------------------------------------
 
@@ -209,6 +215,7 @@ class Runtime:
             definitions=self.definitions,
             call=self.call,
             wake=self._wake,
+            wrap=self._wrap,
         )
         self._directory = Directory(
             {one.id: self._host(one) for one in self._with_instances()},
@@ -467,9 +474,61 @@ class Runtime:
     async def sweep(self) -> None:
         """Look for expiries and clean-ups now, rather than at the next regular time."""
         self._check_running()
-        await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(self._sweeper.sweep(), self._loop)
+        await self._on_own_loop(self._sweeper.sweep())
+
+    # -- for tests -------------------------------------------------------------------------
+
+    async def settle(self, patience: float) -> None:
+        """Wait until nothing happens any more, unless time passes or somebody calls.
+
+        No step runs, nothing is queued or on its way to the disk, nothing is due.
+
+        Args:
+            patience: Seconds after which a step that has not come back is taken to hang. It is
+                not waited for any more then.
+
+        Raises:
+            TimeoutError: Something goes on and on; it says what.
+        """
+        self._check_running()
+        rest = Rest(
+            directory=self._directory,
+            writer=self._writer,
+            engine=self._engine,
+            alarms=self._alarms,
+            executors=(self._reads, self._effects),
         )
+        await self._on_own_loop(self._settle(rest, patience))
+
+    async def _settle(self, rest: Rest, patience: float) -> None:
+        await asyncio.gather(*self._taking_up)
+        await rest.come(patience)
+
+    async def next_due(self, until: int) -> int | None:
+        """When something next comes due, in milliseconds since 1970; None if not until then."""
+        self._check_running()
+        return await self._on_own_loop(self._sweeper.next_due(until))
+
+    def wrap_steps(self, wrap: Wrap | None) -> None:
+        """Let the code of every attempt of a step be wrapped, from the next start on."""
+        self._wrap = wrap
+
+    def hold(self, run: StepRun) -> None:
+        """Let an attempt count as hanging: `settle` does not wait for it."""
+        run.held = True
+        self._engine.tell()
+
+    def crash(self) -> None:
+        """Stop as abruptly as can be within a process: what is under way comes to nothing."""
+        asyncio.run_coroutine_threadsafe(self._drop_everything(), self._loop).result()
+        self.stop()
+
+    async def _drop_everything(self) -> None:
+        self._engine.begin_to_stop()
+        self._directory.abandon(lambda _ref: True)
+
+    async def _on_own_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     # -- calling ---------------------------------------------------------------------------
 

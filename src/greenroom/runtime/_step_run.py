@@ -44,6 +44,7 @@ class StepRun:
         "attempt",
         "branch",
         "cancellation",
+        "held",
         "name",
         "origin",
         "started_at",
@@ -69,8 +70,13 @@ class StepRun:
         self.times_out_at: int | None = None
         self.origin = origin
         self.cancellation = Cancellation()
+        self.held = False
+        """It hangs, or a test holds it up: nobody need wait for it."""
         self._work: Work | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def __str__(self) -> str:
+        return f"step {self.name} of {self.actor.ref}"
 
     @property
     def waits(self) -> bool:
@@ -79,6 +85,8 @@ class StepRun:
 
     def start(self, engine: StepEngine, function: Callable[[], Any], *, is_async: bool) -> None:
         """Run the step: on a thread, or on the runtime's loop."""
+        if engine.wrap is not None:
+            function = engine.wrap(self, function, is_async)
         if is_async:
             self.start_coroutine(engine, function)
         else:
@@ -94,7 +102,7 @@ class StepRun:
 
     def cancel(self, engine: StepEngine) -> None:
         """Nobody waits for this any more."""
-        engine.runs.discard(self)
+        engine.forget(self)
         self.cancellation.cancel()
         if self._work is not None:
             self._work.give_up()
@@ -142,10 +150,11 @@ class StepRun:
         correlation_id.set(self.origin.correlation_id)
 
     def _report(self, engine: StepEngine, result: Any, error: BaseException | None) -> None:
-        engine.runs.discard(self)
+        actor = self.actor
         if self.cancellation.is_set():
             # The actor knows this attempt no more, and may not even be there.
-            _log.debug("%s: a late result of step %s is thrown away", self.actor.ref, self.name)
-            return
-        actor = self.actor
-        actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))
+            _log.debug("%s: a late result of step %s is thrown away", actor.ref, self.name)
+        else:
+            actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))
+        # In this order there is no moment in which nothing seems to be under way.
+        engine.forget(self)

@@ -129,6 +129,22 @@ class Sweeper:
             if len(page) < _PAGE:
                 return
 
+    async def next_due(self, until: int) -> int | None:
+        """When something next comes due, after now and at a given time at the latest."""
+        now = self._clock.now_ms()
+        known = self._alarms.next_at()
+        times = [] if known is None or known > until else [known]
+        last: DueInstance | None = None
+        slices = sorted(self._owned())
+        while page := await asyncio.to_thread(
+            self._journal.due, until, slices=slices, after=last, limit=_PAGE
+        ):
+            last = page[-1]
+            if last.at > now:
+                times.append(next(one.at for one in page if one.at > now))
+                break
+        return min(times, default=None)
+
     def _clean_up(self) -> None:
         now = self._clock.now_ms()
         self._page_by_page(self._purge_deleted, now - _ms(self._settings.keep_deleted))

@@ -739,6 +739,10 @@ class WorkflowActor(EntityActor):
             self._alarm = None
         return True
 
+    def questions(self) -> int:
+        """How many wait to be told how this workflow ends."""
+        return len(self._watchers)
+
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no step runs, and nothing is on its way to the disk."""
         return not self._runs.any_step() and super().is_quiet()
