@@ -32,6 +32,7 @@ from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.workflow import Workflow
+from greenroom.fidelity import starred
 
 BASES = (EventSourcedEntity, KeyValueEntity, Workflow)
 _OURS = (object, Component, Entity, *BASES)
@@ -168,7 +169,22 @@ class _Handlers:
             reason = str(error).splitlines()[0]
             self._breach(f".{name}: pydantic can't use its parameter or reply types: {reason}")
             return None
-        return None if self._has_wrong_defaults(made) else made
+        wrong = self._has_wrong_defaults(made)
+        return None if self._has_secrets(made) or wrong else made
+
+    def _has_secrets(self, handler: HandlerDefinition) -> bool:
+        """Whether arguments or the reply hold what JSON only shows as stars."""
+        secret = [f"its parameter {name}" for name in starred(handler.arguments.core_schema)]
+        secret += [
+            f"its reply's field {place}" if place else "its reply"
+            for place in starred(handler.reply_adapter.core_schema)
+        ]
+        for what in secret:
+            self._breach(
+                f".{handler.name}: {what} is a secret, which crosses between processes as stars; "
+                "declare text, or give the field a serializer that writes the secret itself"
+            )
+        return bool(secret)
 
     def _has_wrong_defaults(self, handler: HandlerDefinition) -> bool:
         wrong = [(one, said) for one in handler.parameters if (said := wrong_default(one))]

@@ -74,6 +74,7 @@ class ToolCaller:
                     principal=context.principal,
                     correlation_id=context.correlation_id,
                     traceparent=traceparent,
+                    as_json=True,
                 )
             )
             result = render(tool, answer.json)
