@@ -1,6 +1,5 @@
 """What an application subclasses: declarations only, no threads, no I/O."""
 
-from greenroom.components._hints import is_shareable
 from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
 from greenroom.components.content import (

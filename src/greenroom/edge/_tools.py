@@ -179,6 +179,7 @@ class ToolCaller:
                 principal=context.principal.subject,
                 correlation_id=context.correlation_id,
                 traceparent=traceparent,
+                as_json=True,
             )
         )
         return render(tool, answer.json)

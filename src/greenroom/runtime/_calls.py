@@ -124,6 +124,8 @@ class CallRequest:
     """How long the key is remembered, in milliseconds since 1970; None takes `keep_receipts`."""
     deadline: float = 0.0
     """On the monotonic clock; a command that is reached later is dropped unprocessed."""
+    as_json: bool = False
+    """Whether the caller wants JSON; then a reply that has none is refused before it is stored."""
     attempts: int = 0
     """How often a conflict made it run again."""
     reply_to: ReplyFuture[Answer] | None = None
@@ -148,6 +150,11 @@ class CallRequest:
         return self.correlation_id
 
     @property
+    def json_due(self) -> bool:
+        """Whether the reply will be needed as JSON: for the caller, or to be kept with a key."""
+        return self.as_json or self.idempotency_key is not None
+
+    @property
     def target(self) -> str:
         """What is called, for messages: `component.handler`."""
         return f"{self.ref.component}.{self.handler.name}"
@@ -166,26 +173,30 @@ class Answer:
         *,
         metadata: Metadata | None = None,
         json: bytes | None = None,
-        keep_value: bool = True,
+        json_due: bool = False,
     ) -> None:
         self._handler = handler
         self._value = value
         self._json = json
         self.sequence_number = sequence_number
         self.metadata = metadata
-        if not keep_value or not handler.reply_shareable:
+        if json is not None:
+            return
+        if not handler.reply_shareable:
             # A reply that could be changed by its sender is fixed as JSON before the next
             # command runs; every reader then gets a copy of its own.
-            if json is None:
-                self._json = handler.encode_reply(value)
+            self._json = handler.encode_reply(value)
             self._value = None
+        elif json_due:
+            # Asked for later anyway; made now, it is refused while nothing is stored.
+            self._json = handler.encode_reply(value)
         else:
             handler.check_reply(value)
 
     @classmethod
     def stored(cls, handler: HandlerDefinition, json: bytes, sequence_number: int) -> Answer:
         """An answer that was read back, or came from another process."""
-        return cls(handler, None, sequence_number, json=json, keep_value=False)
+        return cls(handler, None, sequence_number, json=json)
 
     @property
     def value(self) -> Any:

@@ -66,6 +66,10 @@ Action = TypeVar("Action", bound=TimedAction)
 class Retries:
     """How often, and how patiently, a call is made again after a failure that allows it.
 
+    Raises:
+        InvalidCallError: `times` is no whole number from 0, `first` or `limit` no time from 0,
+            `first` is above `limit`, or `jitter` is no number from 0 to 1.
+
     Only failures that changed nothing are repeated (`retryable` errors), and with an
     idempotency key also a timeout or an unknown commit. What a component declined is never
     repeated. The pause before attempt n is `first * 2**(n-1)`, at most `limit`, plus up to
@@ -82,17 +86,30 @@ class Retries:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.times, int) or self.times < 0:
-            raise InvalidCallError(f"retries must be 0 or more, not {self.times!r:.80}.")
-        if not timedelta(0) <= self.first <= self.limit or not 0 <= self.jitter <= 1:
+        if type(self.times) is not int or self.times < 0:
             raise InvalidCallError(
-                "Retries needs 0 <= first <= limit and a jitter of 0 to 1, not "
-                f"first={self.first}, limit={self.limit}, jitter={self.jitter}."
+                f"Retries: times must be a whole number from 0, not {self.times!r:.80}."
+            )
+        for name, span in (("first", self.first), ("limit", self.limit)):
+            if not isinstance(span, timedelta) or span < timedelta(0):
+                raise InvalidCallError(
+                    f"Retries: {name} must be a timedelta from 0, as timedelta(seconds=1), "
+                    f"not {span!r:.80}."
+                )
+        if self.first > self.limit:
+            raise InvalidCallError(
+                f"Retries: first must not be above limit, as {self.first} is above {self.limit}."
+            )
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidCallError(
+                f"Retries: jitter must be a number from 0 to 1, not {self.jitter!r:.80}."
             )
 
     def pause(self, attempt: int) -> float:
         """Seconds before the given attempt (1 is the first repetition)."""
-        planned = min(self.first.total_seconds() * 2.0 ** (attempt - 1), self.limit.total_seconds())
+        # Doubled so often, any time is beyond every limit; more would be beyond a float.
+        doubled = self.first.total_seconds() * 2.0 ** min(attempt - 1, 100)
+        planned = min(doubled, self.limit.total_seconds())
         return planned * (1 + random.uniform(0, self.jitter))  # noqa: S311 - not a secret
 
     def goes_on(self, attempt: int, error: BaseException, request: CallRequest) -> bool:
@@ -227,17 +244,25 @@ class _Reference(Generic[C]):
             raise InvalidCallError(
                 f"timeout must be a timedelta, as timedelta(seconds=2), not {timeout!r}."
             )
+        if timeout is not None and timeout <= timedelta(0):
+            raise InvalidCallError(f"timeout must be above zero, not {timeout}.")
+        if expected_version is not None and (
+            type(expected_version) is not int or expected_version < 0
+        ):
+            raise InvalidCallError(
+                f"expected_version must be a whole number from 0, not {expected_version!r:.80}."
+            )
+        if metadata is not None and not isinstance(metadata, Metadata):
+            raise InvalidCallError(f"metadata must be a Metadata, not {metadata!r:.80}.")
+        if retries is not None and not isinstance(retries, Retries):
+            retries = Retries(retries)
         old = self._options
         return CallOptions(
             old.timeout if timeout is None else timeout,
             old.metadata if metadata is None else metadata,
             old.idempotency_key if key is None else key,
             old.expected_version if expected_version is None else expected_version,
-            old.retries
-            if retries is None
-            else Retries(retries)
-            if isinstance(retries, int)
-            else retries,
+            old.retries if retries is None else retries,
             old.principal if principal is None else principal,
             old.correlation_id if correlation_id is None else correlation_id,
         )
@@ -559,7 +584,11 @@ class ComponentClient:
     def instances(
         self, component: type[Any], *, after: str | None = None, limit: int = 100
     ) -> list[InstanceSummary]:
-        """Instances of a component in the order of their ids, from after an id."""
+        """Instances of a component in the order of their ids, from after an id.
+
+        Raises:
+            InvalidCallError: `after` can't be an id, or `limit` is below 1.
+        """
         return self._caller.instances(self._caller.definition_of(component).id, after, limit)
 
     def events(
@@ -570,7 +599,11 @@ class ComponentClient:
         after: int = 0,
         limit: int = 1000,
     ) -> list[StoredEvent[E]]:
-        """What an event sourced instance has been through, after a sequence number."""
+        """What an event sourced instance has been through, after a sequence number.
+
+        Raises:
+            InvalidCallError: `after` is below 0, or `limit` below 1.
+        """
         _, ref = _address(self._caller, component, entity_id)
         return self._caller.events(ref, after, limit)
 
@@ -580,7 +613,11 @@ class ComponentClient:
         entity_id: str,
         sequence_number: int | None = None,
     ) -> S:
-        """The durable state of an instance as it was after a sequence number (default: now)."""
+        """The durable state of an instance as it was after a sequence number (default: now).
+
+        Raises:
+            InvalidCallError: The number can't be one, or the instance has not come so far.
+        """
         _, ref = _address(self._caller, component, entity_id)
         return self._caller.state_at(ref, sequence_number)  # type: ignore[no-any-return]
 

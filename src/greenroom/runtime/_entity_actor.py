@@ -21,6 +21,7 @@ from greenroom.components import (
     Failure,
     Metadata,
     Reply,
+    UpdateState,
     read_only_writes,
 )
 from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
@@ -127,13 +128,16 @@ class EntityActor(SlicedActor):
         session = self.session
         session.command = call
         session.phase = PHASE_COMMAND
+        host = self.host
+        before = host.fingerprint_of(session.state) if host.watches_state else None
         try:
             effect = call.handler.function(self.entity, *call.values)
         except CommandError as error:
             session.phase = PHASE_IDLE
             session.command = None
             self._decline(call, error)
-            self.after_decline()
+            if self._was_changed(before):
+                self.drop()
             return
         # Anything else a handler raises, even a SystemExit, is a failure of this instance.
         except BaseException as error:
@@ -142,22 +146,35 @@ class EntityActor(SlicedActor):
         session.phase = PHASE_IDLE
         # An idle instance must not keep its last call, with all that was sent and answered.
         session.command = None
+        if type(effect) is not UpdateState and self._was_changed(before):
+            # Nobody may read what was not stored.
+            self._refuse_change(call, effect)
+            return
         self._failures = None
         if type(effect) is Reply:
             self._reply(call, effect)
         elif type(effect) is Failure:
             self._decline(call, effect.error)
-            self.after_decline()
         elif call.handler.read_only and isinstance(effect, Effect):
             # What promises to change nothing runs without approval, and beside others.
             self._crash(call, TypeError(read_only_writes(call.target)))
         else:
             self._write(call, effect)
 
-    def after_decline(self) -> None:
-        """A handler may have changed the state in place before it declined; forget such a state."""
-        if not self.host.state_shareable:
+    def _was_changed(self, before: bytes | None) -> bool:
+        """Whether a handler has changed the state in place."""
+        return before is not None and self.host.fingerprint_of(self.session.state) != before
+
+    def _refuse_change(self, call: CallRequest, effect: Any) -> None:
+        if type(effect) is Failure:
+            self._decline(call, effect.error)
             self.drop()
+        else:
+            message = (
+                f"{call.target} changed the state in place, and nothing stores that; make a "
+                "changed copy and return it with an effect (frozen models can't be changed)"
+            )
+            self._crash(call, TypeError(message))
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         """Carry out an effect that stores something; each kind of entity has its own."""
@@ -194,7 +211,11 @@ class EntityActor(SlicedActor):
     def _reply(self, call: CallRequest, effect: Reply[Any]) -> None:
         try:
             answer = Answer(
-                call.handler, effect.value, self.sequence_number, metadata=effect.metadata
+                call.handler,
+                effect.value,
+                self.sequence_number,
+                metadata=effect.metadata,
+                json_due=call.json_due,
             )
             if call.idempotency_key is None or call.handler.read_only:
                 self._answer(call, answer)

@@ -11,7 +11,7 @@ from greenroom.components import TIMERS, ComponentDefinition, HistoryEntry, Time
 from greenroom.errors import SchemaError, UnknownComponentError
 from greenroom.persistence import open_store
 from greenroom.runtime._host import EntityHost
-from greenroom.runtime._look import StoredEvent, events, history, state_at
+from greenroom.runtime._look import StoredEvent, events, history, instances, state_at
 from greenroom.runtime._timer_targets import TimerTargets
 from greenroom.runtime._timers import TIMER_DEFINITION, stored_timers, stranded
 
@@ -84,7 +84,7 @@ class StoredReader:
     def instances(self, component: str, *, after: str | None, limit: int) -> list[InstanceSummary]:
         """Instances of a component in the order of their ids, from after an id."""
         self._host(component)
-        return self._journal.instances(component, after=after, limit=limit)
+        return instances(self._journal, component, after, limit)
 
     def exists(self, ref: EntityRef) -> bool:
         """Whether anything was ever stored for an instance."""

@@ -27,14 +27,14 @@ from greenroom.errors import (
     RuntimeStoppedError,
     UnknownComponentError,
 )
-from greenroom.ids import EntityRef, entity_ref, is_plain_text
+from greenroom.ids import EntityRef, is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._alarms import Alarms
 from greenroom.runtime._calls import CallRequest
 from greenroom.runtime._client import AsyncComponentClient, ComponentClient
 from greenroom.runtime._control import Expire
-from greenroom.runtime._deadlines import Deadlines, timed_out
+from greenroom.runtime._deadlines import Deadlines, refuse_late, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
 from greenroom.runtime._directory import Directory
 from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
@@ -43,7 +43,7 @@ from greenroom.runtime._event_sourced_actor import EventSourcedActor
 from greenroom.runtime._future import ReplyFuture, refuse_blocking_here
 from greenroom.runtime._host import EntityHost, lent_threads
 from greenroom.runtime._key_value_actor import KeyValueActor
-from greenroom.runtime._look import StoredEvent, events, history, state_at
+from greenroom.runtime._look import StoredEvent, events, history, instances, state_at
 from greenroom.runtime._owner import OwnerKeeper
 from greenroom.runtime._rest import Rest
 from greenroom.runtime._step_engine import StepEngine
@@ -87,9 +87,6 @@ ACTORS: Mapping[str, type[EntityActor]] = {
 READ_THREADS = 4
 MAX_TEXT = 255
 """Characters in an idempotency key, a principal, or an id that travels with a call."""
-MAX_PAGE = 100_000
-"""Instances or records in one answer; more come page by page."""
-MAX_NUMBER = 2**63 - 1
 REROUTE_SECONDS = 0.05
 """Pause before a call looks again for the owner of a slice that is changing hands."""
 
@@ -426,15 +423,11 @@ class Runtime:
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]:
         """Instances of a component in the order of their ids. Blocks on the database."""
         self._check_running()
-        _check_limit(limit)
-        if after is not None and after != "":
-            entity_ref(component, after)
-        return self._store.journal.instances(component, after=after, limit=limit)
+        return instances(self._store.journal, component, after, limit)
 
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
         """What an instance has been through. Blocks on the database."""
         self._check_running()
-        _check_page(after, limit)
         return events(self._directory.host_of(ref), ref, after, limit)
 
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any:
@@ -445,7 +438,6 @@ class Runtime:
     def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
         """What a workflow has been through. Blocks on the database."""
         self._check_running()
-        _check_page(after, limit)
         return history(self._directory.host_of(ref), ref, after, limit)
 
     def now_ms(self) -> int:
@@ -609,6 +601,8 @@ class Runtime:
         actor = self._directory.find(request.ref)
         if actor.actor_inbox.offer(request):
             self._dispatcher.run_soon(actor.run_slice, request)
+            if future.done():
+                return refuse_late(request, future)
         if not future.done():
             self._deadlines.watch(request)
         return future
@@ -625,6 +619,8 @@ class Runtime:
             finally:
                 lent_threads.take_back(thread)
             self._writer.write_here()
+            if future.done():
+                return refuse_late(request, future).result()
         try:
             return future.get(timeout=max(0.0, request.deadline - monotonic()))
         except pykka.Timeout:
@@ -658,18 +654,6 @@ class Runtime:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
         elif isinstance(envelope, CallRequest) and self._forwarding:
             self._forward(envelope)
-
-
-def _check_page(after: int, limit: int) -> None:
-    """Raises for what is no place among the records of an instance."""
-    _check_limit(limit)
-    if not isinstance(after, int) or not 0 <= after <= MAX_NUMBER:
-        raise InvalidCallError(f"after must be a sequence number, 0 or more, not {after!r:.80}.")
-
-
-def _check_limit(limit: int) -> None:
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
-        raise InvalidCallError(f"limit must be a number from 1 to {MAX_PAGE:,}, not {limit!r:.80}.")
 
 
 def _check_texts(request: CallRequest) -> None:

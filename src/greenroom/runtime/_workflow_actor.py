@@ -130,9 +130,6 @@ class WorkflowActor(EntityActor):
     def _new_session(self) -> WorkflowSession[Any]:
         return WorkflowSession(self.ref.instance)
 
-    def after_decline(self) -> None:
-        """Every command has a state of its own to change; nothing has to be forgotten."""
-
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not TransitionEffect:
             self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
@@ -143,7 +140,11 @@ class WorkflowActor(EntityActor):
             return
         try:
             answer = Answer(
-                call.handler, effect.reply, self.sequence_number + 1, metadata=effect.metadata
+                call.handler,
+                effect.reply,
+                self.sequence_number + 1,
+                metadata=effect.metadata,
+                json_due=call.json_due,
             )
             cause = {"by": "command", "name": call.handler.name}
             self._transit(call, effect.transition, cause, answer, then_run=effect.then_run)
@@ -234,7 +235,7 @@ class WorkflowActor(EntityActor):
         self.state = self.session.state = state
         if delete:
             self.session.deleted = True
-            self.state = self.session.state = self.entity.empty_state()
+            self.state = self.session.state = self.host.definition.empty_state_of(self.entity)
         self._set_alarm()
         self._submit(
             call,

@@ -44,6 +44,8 @@ class WorkflowHost(EntityHost):
         **parts: Any,
     ) -> None:
         super().__init__(definition, **parts)
+        # Each command and each step has a state of its own.
+        self.watches_state = False
         self.engine = engine
         self.plan = plan
         self.step_codec = step_codec(definition)
@@ -61,7 +63,7 @@ class WorkflowHost(EntityHost):
         stored = self.journal.load(ref, latest_only=True)
         session: WorkflowSession[Any] = WorkflowSession(ref.instance)
         entity = self.new_object(session)
-        session.state = entity.empty_state()
+        session.state = self.definition.empty_state_of(entity)
         deleted = stored.head.deleted_at is not None
         position, progress = Position(), Progress()
         if not deleted:

@@ -32,6 +32,7 @@ from greenroom.errors import (
     UnknownHandlerError,
     VersionMismatchError,
 )
+from greenroom.ids import without_surrogates
 from greenroom.logs import correlation_id, new_correlation_id
 
 _STATUSES: Final[dict[type[GreenroomError], int]] = {
@@ -96,7 +97,7 @@ def problem_response(error: Exception, *, target: str) -> JSONResponse:
         view.code, status, view.text, retryable=view.retryable, reference=view.correlation_id
     )
     if isinstance(error, InvalidArgumentsError):
-        problem["problems"] = list(error.problems)
+        problem["problems"] = [without_surrogates(one) for one in error.problems]
     headers = {"Retry-After": _RETRY_AFTER_SECONDS} if view.retryable else None
     return JSONResponse(problem, status, headers, media_type="application/problem+json")
 
