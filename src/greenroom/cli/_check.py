@@ -51,10 +51,15 @@ def run(chosen: argparse.Namespace) -> None:
     with service.reading() as reader:
         problems = [line for one in definitions.values() for line in _unreadable(one, reader)]
         lost = [f"{TIMERS}: {line}" for line in reader.stranded_timers()]
-    if problems:
-        raise CommandFailed("The code can't read what is stored:\n  - " + "\n  - ".join(problems))
-    if lost:
-        raise CommandFailed("What timers call leads nowhere:\n  - " + "\n  - ".join(lost))
+        stranded = [str(one) for one in reader.stranded_steps()]
+    found = {
+        "The code can't read what is stored": problems,
+        "What timers call leads nowhere": lost,
+        "Workflows can't go on": stranded,
+    }
+    if any(found.values()):
+        told = ["\n  - ".join((f"{what}:", *lines)) for what, lines in found.items() if lines]
+        raise CommandFailed("\n".join(told))
     print("database: at this version's migration; every stored type has a path to the code")
 
 

@@ -15,6 +15,7 @@ from greenroom.cli._look import add_look
 from greenroom.cli._mcp import add_mcp
 from greenroom.cli._run import add_run
 from greenroom.cli._timers import add_timers
+from greenroom.cli._workflows import add_workflows
 from greenroom.errors import ConfigurationError, GreenroomError
 from greenroom.version import package_version
 
@@ -57,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=package_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (add_run, add_mcp, add_check, add_call, add_look, add_timers, add_db):
+    for add in (
+        add_run, add_mcp, add_check, add_call, add_look, add_workflows, add_timers, add_db,
+    ):  # fmt: skip
         add(commands)
     return parser

@@ -143,7 +143,7 @@ from greenroom.components.tools import (
 )
 from greenroom.components.type_names import StoredTypeInfo, migrates, type_name
 from greenroom.components.uri_templates import UriTemplate, normal_uri
-from greenroom.components.workflow import Workflow, WorkflowSettings
+from greenroom.components.workflow import RETRY_FOREVER, Workflow, WorkflowSettings
 from greenroom.components.workflow_effects import (
     UNCHANGED,
     BranchEffect,
@@ -171,6 +171,7 @@ from greenroom.components.workflow_operations import (
     TERMINATE,
     ChildOutcome,
     HistoryEntry,
+    Status,
     WorkflowStatus,
 )
 
@@ -182,6 +183,7 @@ __all__ = [
     "OVER",
     "RESUME",
     "RETRYING",
+    "RETRY_FOREVER",
     "STATUS",
     "SUSPEND",
     "TERMINATE",
@@ -267,6 +269,7 @@ __all__ = [
     "Retry",
     "Schedule",
     "Security",
+    "Status",
     "Stay",
     "StepContext",
     "StepDefinition",

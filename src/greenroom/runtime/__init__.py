@@ -23,6 +23,7 @@ from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
+from greenroom.runtime._steering import steering_token
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timers import (
     TIMER_DEFINITION,
@@ -57,4 +58,5 @@ __all__ = [
     "codec_for",
     "reading",
     "resolve_constructor",
+    "steering_token",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -12,16 +13,21 @@ from greenroom.errors import SchemaError, UnknownComponentError
 from greenroom.persistence import open_store
 from greenroom.runtime._host import EntityHost
 from greenroom.runtime._look import StoredEvent, events, history, instances, state_at
+from greenroom.runtime._steering import steering_token
+from greenroom.runtime._stranded import StrandedStep, stranded_steps
 from greenroom.runtime._timer_targets import TimerTargets
 from greenroom.runtime._timers import TIMER_DEFINITION, stored_timers, stranded
+from greenroom.runtime._workflow_look import listed, stored_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from greenroom.clock import Clock
+    from greenroom.components import WorkflowStatus
     from greenroom.ids import EntityRef
-    from greenroom.persistence import InstanceSummary, Journal
+    from greenroom.persistence import InstanceSummary, Journal, Store
     from greenroom.runtime._runtime import Runtime
+    from greenroom.runtime._workflow_plans import WorkflowPlan
     from greenroom.settings import Settings
 
 
@@ -50,7 +56,8 @@ def reading(runtime: Runtime) -> Iterator[StoredReader]:
         yield StoredReader(
             runtime.definitions,
             runtime._dependencies,
-            store.journal,
+            runtime._plans,
+            store,
             settings=runtime.settings,
             clock=runtime.clock,
         )
@@ -68,14 +75,19 @@ class StoredReader:
         self,
         definitions: Mapping[str, ComponentDefinition],
         dependencies: Mapping[str, Mapping[str, Any]],
-        journal: Journal,
+        plans: Mapping[str, WorkflowPlan],
+        store: Store,
         *,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._journal = journal
+        self._journal = store.journal
+        self._ownership = store.ownership
+        self._plans = plans
         self._hosts = {
-            name: _still_host(definition, dependencies.get(name, {}), journal, settings, clock)
+            name: _still_host(
+                definition, dependencies.get(name, {}), store.journal, settings, clock
+            )
             for name, definition in {**definitions, TIMERS: TIMER_DEFINITION}.items()
             if definition.kind != "timed-action"
         }
@@ -102,6 +114,34 @@ class StoredReader:
     def history(self, ref: EntityRef, *, after: int, limit: int) -> list[HistoryEntry]:
         """What a workflow has been through, after a sequence number."""
         return history(self._host(ref.component), ref, after, limit)
+
+    def workflow_status(self, ref: EntityRef) -> WorkflowStatus:
+        """Where a workflow stands, as far as it is stored."""
+        self._host(ref.component)
+        return stored_status(self._journal, ref)
+
+    def workflows(
+        self, component: str, *, status: str | None, after: str | None, limit: int
+    ) -> Iterator[tuple[EntityRef, WorkflowStatus]]:
+        """Instances of a workflow in the order of their ids, all or those of one status.
+
+        Args:
+            component: The id of the workflow.
+            status: As `WorkflowStatus` has it, or `suspended`; None for every one.
+            after: Begin after this instance id.
+            limit: At most so many.
+        """
+        self._host(component)
+        found = listed(self._journal, component, status=status, after=after)
+        return itertools.islice(found, limit)
+
+    def stranded_steps(self) -> list[StrandedStep]:
+        """Steps that instances are in the middle of, and that the code has not any more."""
+        return list(stranded_steps(self._journal, self._plans))
+
+    def steering_token(self) -> str:
+        """What a process that runs the service on this database takes as permission to steer."""
+        return steering_token(self._ownership.peer_secret())
 
     def stored_types(self, component: str) -> list[tuple[str, int]]:
         """Every type name and version that is stored for a component."""

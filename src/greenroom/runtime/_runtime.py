@@ -48,6 +48,7 @@ from greenroom.runtime._owner import OwnerKeeper
 from greenroom.runtime._rest import Rest
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
+from greenroom.runtime._stranded import stranded_steps
 from greenroom.runtime._sweeps import Sweeper
 from greenroom.runtime._timer_actor import TimerActor
 from greenroom.runtime._timer_host import TimerHost
@@ -451,14 +452,16 @@ class Runtime:
         return stored_timers(self._store.journal, codec, **chosen)
 
     def _tell_stranded(self) -> None:
-        """Log the timers whose calls lead nowhere in this code."""
+        """Log the workflows whose steps are gone, and the timers whose calls lead nowhere."""
         codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
         try:
+            for step in stranded_steps(self._store.journal, self._plans):
+                _log.error("%s", step)
             found = stranded(
                 self._store.journal, codec, self.targets, goes_on=lambda: self.is_running
             )
         except GreenroomError as error:
-            _log.warning("What timers call could not be checked: %s", error)
+            _log.warning("What is stored could not be checked against the code: %s", error)
             return
         for line in found:
             _log.error("A timer's call leads nowhere: %s. The timer is given up when due.", line)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.components import (
     OUTCOME,
     RESUME,
+    RETRY_FOREVER,
     STATUS,
     SUSPEND,
     TERMINATE,
@@ -181,7 +182,9 @@ class WorkflowActor(EntityActor):
 
         Raises whatever shows that it can't be: nothing has changed then.
         """
-        position = Planner(self.host, self.ref, self.position, self.progress).plan(
+        # The last step may come in the middle of compensations: they end there.
+        before = replace(self.position, compensating=False) if is_last else self.position
+        position = Planner(self.host, self.ref, before, self.progress).plan(
             transition,
             number=self.sequence_number + 1,
             now=self.host.clock.now_ms(),
@@ -354,7 +357,9 @@ class WorkflowActor(EntityActor):
                 f"the code has no step {stored.step!r} (it has: {known}); name its successor in "
                 "WorkflowSettings(renamed_steps=...)"
             )
-            self._failed(branch, stored.step, error, now, self.host.plan.settings.recovery)
+            # A mistake of whoever changed the code is not for the workflow to get over: no
+            # retries that end, and no failover.
+            self._failed(branch, stored.step, error, now, RETRY_FOREVER)
             return
         try:
             self._runs.start_step(
@@ -568,8 +573,17 @@ class WorkflowActor(EntityActor):
             return
         if self.progress.pause_ran_out or pause.on_timeout is None:
             return
-        handler = self.host.definition.handler_named(pause.on_timeout.handler)
-        values = handler.decode_arguments(pause.on_timeout.arguments.encode())
+        try:
+            handler = self.host.definition.handler_named(pause.on_timeout.handler)
+            values = handler.decode_arguments(pause.on_timeout.arguments.encode())
+        except Exception as error:
+            # The code has changed since the pause began; somebody has to mend it and resume.
+            _log.error("%s: its pause has run out, but: %s", self.ref, error)
+            own, answer = self._own_call()
+            cause = {"by": "pause-timeout", "name": pause.on_timeout.handler, "error": said(error)}
+            reason = f"its pause has run out, but: {said(error)}"[:1000]
+            self._suspend(own, answer, reason, cause)
+            return
         number = self.position.number
         call = CallRequest(
             self.ref,

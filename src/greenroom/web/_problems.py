@@ -28,9 +28,11 @@ from greenroom.errors import (
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    TransitionNotAllowedError,
     UnknownComponentError,
     UnknownHandlerError,
     VersionMismatchError,
+    WorkflowSuspendedError,
 )
 from greenroom.ids import without_surrogates
 from greenroom.logs import correlation_id, new_correlation_id
@@ -42,7 +44,9 @@ _STATUSES: Final[dict[type[GreenroomError], int]] = {
     UnknownComponentError: 404,
     UnknownHandlerError: 404,
     EntityDeletedError: 410,
+    TransitionNotAllowedError: 409,
     VersionMismatchError: 409,
+    WorkflowSuspendedError: 409,
     PayloadTooLargeError: 413,
     InvalidArgumentsError: 422,
     IdempotencyKeyReusedError: 422,
