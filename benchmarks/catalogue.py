@@ -19,6 +19,7 @@ NAMES = (
     "replay-postgresql",
     *(f"workflow-{where}-{n}" for where in ("sqlite", "postgresql") for n in (1, 64)),
     "paused-workflows",
+    "timers",
     "mcp-call-1",
     "mcp-call-16",
     "mcp-entity-64",
@@ -53,6 +54,8 @@ def benchmark(name: str, place: Place, *, seconds: float, full: bool) -> Benchma
     if family == "workflow":
         where, _, concurrent = rest.partition("-")
         return _workflow(name, place, where, int(concurrent), seconds)
+    if family == "timers":
+        return _timers(place)
     if family == "paused":
         return _paused(place, full=full)
     if family == "idle":
@@ -244,6 +247,27 @@ _DBOS_FILE = {
         " (DBOS ships with journal_mode=DELETE, which is slower; its file is set to WAL beforehand)"
     )
 }
+
+
+def _timers(place: Place) -> Benchmark:
+    timers = 10_000
+    side = Side(f"{timers:,} timers", "ours.timers", {"timers": timers})
+    return Benchmark(
+        name="timers",
+        setup=(
+            _DURABILITY["sqlite"].replace(" on both sides", ""),
+            (
+                f"{timers:,} timers due at the same moment, each for a command to one of 400 "
+                "entities; from that moment until every command is carried out and every timer's "
+                "end is recorded; each command carries a key, and the rings are counted afterwards"
+            ),
+        ),
+        sides=[side],
+        comparisons=[],
+        unit="timers/s",
+        place=place,
+        details={"started_per_s": "{:.0f} started a second"},
+    )
 
 
 def _paused(place: Place, *, full: bool) -> Benchmark:
