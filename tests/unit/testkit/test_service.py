@@ -203,3 +203,31 @@ def test_a_clock_loses_no_milliseconds() -> None:
     for milliseconds in range(1000):
         clock.advance(timedelta(milliseconds=milliseconds))
     assert clock.now_ms() - began == sum(range(1000))
+
+
+@component("diary")
+class Diary(KeyValueEntity[list[str]]):
+    """Notes who came when."""
+
+    def empty_state(self) -> list[str]:
+        return []
+
+    def note(self, who: str) -> Effect[None]:
+        minutes = (self.command_context.now - START) // timedelta(minutes=1)
+        return self.effects.update_state([*self.state, f"{who} {minutes}"]).then_reply(None)
+
+
+def test_timers_fire_in_order_and_at_their_times() -> None:
+    with ServiceTestKit(Service("diary", components=[Diary])) as kit:
+        diary = kit.client.for_key_value_entity(Diary, "d")
+        timers = kit.client.timers
+        timers.start_recurring_timer("o", diary.deferred(Diary.note, "o"), every=TWENTY)
+        timers.start_single_timer("s", timedelta(minutes=50), diary.deferred(Diary.note, "s"))
+        kit.restart()
+
+        kit.advance(timedelta(hours=1))
+
+        assert kit.client.state_at(Diary, "d") == ["o 20", "o 40", "s 50", "o 60"]
+
+
+TWENTY = timedelta(minutes=20)
