@@ -325,7 +325,6 @@ def cached() -> Cached:
         (Point(1), Point(1)),
         ({1, 2}, {2, 1}),
     ],
-    ids=repr,
 )
 def test_what_is_the_same_for_whoever_reads_it_is_no_difference(value: Any, again: Any) -> None:
     assert difference(value, again) is None
@@ -351,7 +350,6 @@ def test_what_is_the_same_for_whoever_reads_it_is_no_difference(value: Any, agai
         (Open(a=1), Open(a=2), "a: would come back as another int"),
         (Even(1), Size(2), "the value: Even would come back as Size"),
     ],
-    ids=repr,
 )
 def test_a_difference_is_named_by_its_place(value: Any, again: Any, said: str) -> None:
     found = difference(value, again)
