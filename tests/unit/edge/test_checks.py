@@ -11,7 +11,7 @@ from greenroom.components import mcp_endpoint as endpoint
 from greenroom.edge import endpoint_problems, security_problems, settings_problems
 from greenroom.settings import Settings
 from tests.support.components import Counter
-from tests.support.tokens import TokenIssuer
+from tests.support.tokens import TokenIssuer, TokenKey
 
 KNOWN = {Counter: define(Counter)}
 ISSUER = TokenIssuer()
@@ -69,6 +69,12 @@ WRONG: list[tuple[Security, str]] = [
     (
         Security(jwt=Jwt([Issuer("https://x", keys=[{"kty": "oct", "k": "aa"}])], ["aud"])),
         "key 1 is not a public key",
+    ),
+    (
+        Security(
+            jwt=Jwt([Issuer("https://x", keys=[{**TokenKey("k", "RSA").jwk, "d": "aa"}])], ["aud"])
+        ),
+        "key 1 can't be read: ValueError: it is a private key",
     ),
     (
         Security(jwt=Jwt([Issuer("https://x", jwks="https://x/k", keys=[{}])], ["aud"])),
