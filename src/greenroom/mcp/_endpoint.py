@@ -192,9 +192,9 @@ class Dispatcher:
             status = 400 if revision is None else revision.statuses.get(error.code, 200)
             return status, failure(id_, error)
         except RefusedError as error:
-            if alone:
+            if alone and headers is not None:
                 raise
-            # One of many can't have a status of its own.
+            # One of many can't have a status of its own, and without HTTP there is none.
             return 200, failure(id_, WireError(INVALID_REQUEST, error.refusal.text))
         except Exception:
             return 500, failure(id_, _unexpected())
