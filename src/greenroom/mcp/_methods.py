@@ -109,6 +109,7 @@ class Methods:
         guard: Guard | None = None,
     ) -> None:
         info = describe_server(endpoint)
+        self._path = endpoint.path
         self._caller = caller
         self._guard = guard
         self._caching = _PUBLIC if guard is None else _PRIVATE
@@ -371,13 +372,13 @@ class Methods:
         self, request: McpRequest, work: Callable[[McpContext], Awaitable[bytes]]
     ) -> bytes:
         """The result of a method that may end with questions to the client."""
-        bound = fingerprint(request.method, request.params, asking().subject)
+        bound = fingerprint(self._path, request.method, request.params, asking().subject)
         answers = self._answers(request, bound) if request.revision.modern else {}
         try:
             return await work(self._mcp_context(request, answers))
         except InputNeededError as needed:
             asked = {key: one.as_request() for key, one in needed.requests.items()}
-            state = self._seal.seal(answers, bound)
+            state = self._seal.seal({"asked": list(asked), "answers": answers}, bound)
             return self._modern.input_required(
                 b'"inputRequests":%b,"requestState":%b' % (dump(asked), dump(state))
             )
@@ -397,10 +398,12 @@ class Methods:
         elif type(given) is not dict:
             raise WireError(INVALID_PARAMS, "inputResponses must be an object")
         if state is None:
-            # Answers to questions that were never asked count for nothing: approval is one.
             return {}
-        answers = self._seal.open(state, bound)
-        return answers | {key: one for key, one in given.items() if type(one) is dict}
+        sealed = self._seal.open(state, bound)
+        # Answers to questions that were never asked count for nothing: approval is one.
+        news = {key: given[key] for key in sealed["asked"] if type(given.get(key)) is dict}
+        answers: dict[str, Any] = sealed["answers"]
+        return answers | news
 
     def _mcp_context(self, request: McpRequest, answers: Mapping[str, Any]) -> McpContext:
         meta = request.meta
