@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from greenroom.components import (
     InputNeededError,
@@ -29,6 +29,7 @@ from greenroom.mcp._offers import Completions, Prompts, Resources
 from greenroom.mcp._results import ResultWriter, dump
 from greenroom.mcp._state import StateSeal, fingerprint
 from greenroom.mcp._wire import (
+    ASKABLE,
     CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
     DECLINED,
@@ -55,10 +56,13 @@ if TYPE_CHECKING:
         McpEndpointDefinition,
         PromptDefinition,
         ResourceDefinition,
+        ResourceLink,
         Tool,
     )
     from greenroom.edge import Guard, MethodRunner, ToolCaller
     from greenroom.mcp._outlet import Outlet
+
+T = TypeVar("T")
 
 _TTL_MS: Final = 300_000
 """How long clients may keep lists. Tools change with a deployment only; five minutes after one,
@@ -242,9 +246,12 @@ class Methods:
         instances = self._resources.instances
         if not instances:
             return self._listed(request, self._resources.static)
-        found = [
-            await self._run(method, (), self._mcp_context(request, {})) for method in instances
-        ]
+        found: list[list[ResourceLink]] = []
+        for method in instances:
+            links = method.handler.reply_adapter.validate_python
+            found.append(
+                await self._run(request, method, (), self._mcp_context(request, {}), links)
+            )
         return self._listed(request, self._resources.with_instances(found), _NO_CACHING)
 
     async def list_templates(self, request: McpRequest) -> bytes:
@@ -271,12 +278,12 @@ class Methods:
             values = resource.values(variables)
         except InvalidArgumentsError as error:
             raise _no_resource(request, uri, f"Resource not found: {uri}") from error
-        try:
-            value = await self._run(resource.method, values, context)
-        except ResourceNotFoundError as error:
-            raise _no_resource(request, uri, str(error)) from error
-        contents = [resource_contents(one) for one in resource.show(value, uri)]
-        members = b'"contents":' + dump(contents)
+
+        def show(value: Any) -> bytes:
+            return dump([resource_contents(one) for one in resource.show(value, uri)])
+
+        contents = await self._run(request, resource.method, values, context, show)
+        members = b'"contents":' + contents
         if request.revision.modern:
             members += _NO_CACHING
         return self._writer(request).result(members)
@@ -319,11 +326,13 @@ class Methods:
         values: tuple[Any, ...],
         context: McpContext,
     ) -> bytes:
-        value = await self._run(prompt.method, values, context)
-        messages = [
-            {"role": one.role, "content": content_block(one.content)} for one in prompt.show(value)
-        ]
-        members = b'"messages":' + dump(messages)
+        def show(value: Any) -> bytes:
+            messages = prompt.show(value)
+            return dump(
+                [{"role": one.role, "content": content_block(one.content)} for one in messages]
+            )
+
+        members = b'"messages":' + await self._run(request, prompt.method, values, context, show)
         if prompt.description:
             members += b',"description":' + dump(prompt.description)
         return self._writer(request).result(members)
@@ -337,7 +346,8 @@ class Methods:
         elif completion is not None and completion.method is not None:
             values = (typed, others) if completion.takes_others else (typed,)
             context = self._mcp_context(request, {})
-            found = list(await self._run(completion.method, values, context))
+            texts = completion.method.handler.reply_adapter.validate_python
+            found = list(await self._run(request, completion.method, values, context, texts))
         shown = {"values": found[:MAX_COMPLETIONS], "total": len(found)}
         shown["hasMore"] = len(found) > MAX_COMPLETIONS
         return self._writer(request).result(b'"completion":' + dump(shown))
@@ -354,16 +364,24 @@ class Methods:
         return self._writer(request).result(page)
 
     async def _run(
-        self, method: EndpointMethod, values: tuple[Any, ...], context: McpContext
-    ) -> Any:
-        """What a method answers, with its errors as the protocol tells them."""
+        self,
+        request: McpRequest,
+        method: EndpointMethod,
+        values: tuple[Any, ...],
+        context: McpContext,
+        show: Callable[[Any], T],
+    ) -> T:
+        """What a method answers, as `show` makes it; errors of both as the protocol tells them."""
         assert self._runner is not None, "an endpoint with methods needs a runner"
         try:
-            return await self._runner.run(method, values, context)
-        except (InputNeededError, MissingCapabilityError, ResourceNotFoundError):
-            raise
+            return show(await self._runner.run(method, values, context))
         except Exception as error:
+            asks = isinstance(error, InputNeededError | MissingCapabilityError)
+            if asks and request.method in ASKABLE:
+                raise
             view = report(error, target=method.target, correlation_id=context.correlation_id)
+            if isinstance(error, ResourceNotFoundError) and request.method == "resources/read":
+                raise _no_resource(request, request.params["uri"], view.text) from error
             code = DECLINED if isinstance(error, CommandError) else INTERNAL_ERROR
             data = {"code": view.code, "correlationId": view.correlation_id}
             raise WireError(code, view.text, data) from error
