@@ -103,7 +103,7 @@ class _Route:
         self._max_body_bytes = max_body_bytes
 
     async def answer(self, request: Request) -> Response:
-        refusal = self._hosts.refusal(_raw(request, "host"), _raw(request, "origin"))
+        refusal = self._hosts.refusal_of(request.scope["headers"])
         if refusal is not None:
             raise RefusedError(refusal)
         guard = self._guard
@@ -193,8 +193,3 @@ def _shown(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _handler_of(tool: Tool) -> HandlerDefinition:
     return tool.method.handler if isinstance(tool, MethodTool) else tool.handler
-
-
-def _raw(request: Request, name: str) -> bytes | None:
-    value = request.headers.get(name)
-    return None if value is None else value.encode("latin-1")
