@@ -133,6 +133,14 @@ class Methods:
         self._prompts = Prompts(own)
         self._completions = Completions(own)
         self._talking_tools = frozenset(one.name for one in own.tools if one.method.may_talk)
+        talking = {
+            "resources/list": self._resources.list_may_talk,
+            "resources/read": self._resources.may_talk,
+            "prompts/get": self._prompts.may_talk,
+            "completion/complete": self._completions.may_talk,
+            "subscriptions/listen": True,
+        }
+        self._talking_methods = frozenset(name for name, talks in talking.items() if talks)
         self._legacy = ResultWriter(None)
         self._modern = ResultWriter(info)
         self._offered = _offered(own)
@@ -161,11 +169,7 @@ class Methods:
         if method == "tools/call":
             name = params.get("name")
             return type(name) is str and name in self._talking_tools
-        if method == "resources/read":
-            return self._resources.may_talk
-        if method == "prompts/get":
-            return self._prompts.may_talk
-        return method == "subscriptions/listen"
+        return type(method) is str and method in self._talking_methods
 
     # -- about the server ------------------------------------------------------------------
 
