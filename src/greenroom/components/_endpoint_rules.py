@@ -28,6 +28,7 @@ from greenroom.components._hints import (
 )
 from greenroom.components._manual_schema import Check, differences, read_schema
 from greenroom.components._protobuf import mentions_protobuf
+from greenroom.components._said import wrong_types
 from greenroom.components.content import (
     MessageContent,
     PromptMessage,
@@ -102,7 +103,8 @@ class _Methods:
         for name in order:
             found = inspect.getattr_static(self._cls, name)
             function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-            mark = mcp_mark(function)
+            # Above `@staticmethod`, the decorator is put on that.
+            mark = mcp_mark(function) or mcp_mark(found)
             if mark is None:
                 if isinstance(function, FunctionType) and tool_mark(self._cls, name) is not None:
                     self._breach(
@@ -119,9 +121,10 @@ class _Methods:
 
     def read(self, name: str, function: FunctionType, mark: McpMark) -> None:
         """One method, whatever it is."""
-        problems: list[str] = []
+        decorator = _DECORATORS[type(mark)]
+        problems = [f": {decorator} {one}" for one in wrong_types(mark)]
         method = self._method(name, function, problems.append)
-        if method is not None:
+        if method is not None and not problems:
             match mark:
                 case McpToolMark():
                     self._tool(method, mark, problems.append)
@@ -259,8 +262,6 @@ class _Methods:
         handler = method.handler
         problems = []
         name = mark.name or handler.name
-        if mark.role not in ("user", "assistant"):
-            problems.append(f": the role {mark.role!r} is neither 'user' nor 'assistant'")
         if not _is_message(handler.reply_type):
             problems.append(
                 f" must return text, a MessageContent, a PromptMessage or a list of these, not "

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, overload
 
+from greenroom.components._said import listed
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__greenroom_tool__"
@@ -87,7 +89,7 @@ def function_tool(
         setattr(
             function,
             _MARK,
-            ToolMark(name, description, id_param, tuple(annotations), requires_approval),
+            ToolMark(name, description, id_param, listed(annotations), requires_approval),
         )
         return function
 

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Any
 
@@ -311,18 +311,33 @@ class HandlerDefinition:
             without_null: Leave out fields that are null; entries of mappings stay.
 
         Raises:
-            pydantic.ValidationError: It does not fit the declared reply type.
+            pydantic.ValidationError: It does not fit the declared reply type, or has None or NaN
+                where a value is due.
         """
+        if isinstance(value, Iterator):
+            # Who looks at it first uses it up.
+            value = self._reply.validate_python(value)
         try:
-            return self._reply_to_json(
+            data = self._reply_to_json(
                 value, by_alias=True, exclude_none=without_null, warnings="error"
             )
         except PydanticSerializationError:
             # Of another type, but perhaps as good: an int for a float, a set for any `Set`.
             fitting = self._reply.validate_python(value)
-            return self._reply_to_json(
+            data = self._reply_to_json(
                 fitting, by_alias=True, exclude_none=without_null, warnings="error"
             )
+        if b"null" in data:
+            self._refuse_nulls(data)
+        return data
+
+    def _refuse_nulls(self, data: bytes) -> None:
+        """Raises where null stands for what can't be null: pydantic writes None and NaN so."""
+        try:
+            self.decode_reply(data)
+        except ValidationError as error:
+            if any(one["input"] is None for one in error.errors(include_url=False)):
+                raise
 
     def decode_reply(self, data: bytes) -> Any:
         """The reply again."""

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from greenroom.components import (
     InputNeededError,
@@ -29,6 +29,7 @@ from greenroom.mcp._offers import Completions, Prompts, Resources
 from greenroom.mcp._results import ResultWriter, dump
 from greenroom.mcp._state import StateSeal, fingerprint
 from greenroom.mcp._wire import (
+    ASKABLE,
     CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
     DECLINED,
@@ -55,10 +56,13 @@ if TYPE_CHECKING:
         McpEndpointDefinition,
         PromptDefinition,
         ResourceDefinition,
+        ResourceLink,
         Tool,
     )
     from greenroom.edge import Guard, MethodRunner, ToolCaller
     from greenroom.mcp._outlet import Outlet
+
+T = TypeVar("T")
 
 _TTL_MS: Final = 300_000
 """How long clients may keep lists. Tools change with a deployment only; five minutes after one,
@@ -109,6 +113,7 @@ class Methods:
         guard: Guard | None = None,
     ) -> None:
         info = describe_server(endpoint)
+        self._path = endpoint.path
         self._caller = caller
         self._guard = guard
         self._caching = _PUBLIC if guard is None else _PRIVATE
@@ -128,6 +133,14 @@ class Methods:
         self._prompts = Prompts(own)
         self._completions = Completions(own)
         self._talking_tools = frozenset(one.name for one in own.tools if one.method.may_talk)
+        talking = {
+            "resources/list": self._resources.list_may_talk,
+            "resources/read": self._resources.may_talk,
+            "prompts/get": self._prompts.may_talk,
+            "completion/complete": self._completions.may_talk,
+            "subscriptions/listen": True,
+        }
+        self._talking_methods = frozenset(name for name, talks in talking.items() if talks)
         self._legacy = ResultWriter(None)
         self._modern = ResultWriter(info)
         self._offered = _offered(own)
@@ -156,11 +169,7 @@ class Methods:
         if method == "tools/call":
             name = params.get("name")
             return type(name) is str and name in self._talking_tools
-        if method == "resources/read":
-            return self._resources.may_talk
-        if method == "prompts/get":
-            return self._prompts.may_talk
-        return method == "subscriptions/listen"
+        return type(method) is str and method in self._talking_methods
 
     # -- about the server ------------------------------------------------------------------
 
@@ -241,9 +250,12 @@ class Methods:
         instances = self._resources.instances
         if not instances:
             return self._listed(request, self._resources.static)
-        found = [
-            await self._run(method, (), self._mcp_context(request, {})) for method in instances
-        ]
+        found: list[list[ResourceLink]] = []
+        for method in instances:
+            links = method.handler.reply_adapter.validate_python
+            found.append(
+                await self._run(request, method, (), self._mcp_context(request, {}), links)
+            )
         return self._listed(request, self._resources.with_instances(found), _NO_CACHING)
 
     async def list_templates(self, request: McpRequest) -> bytes:
@@ -270,12 +282,12 @@ class Methods:
             values = resource.values(variables)
         except InvalidArgumentsError as error:
             raise _no_resource(request, uri, f"Resource not found: {uri}") from error
-        try:
-            value = await self._run(resource.method, values, context)
-        except ResourceNotFoundError as error:
-            raise _no_resource(request, uri, str(error)) from error
-        contents = [resource_contents(one) for one in resource.show(value, uri)]
-        members = b'"contents":' + dump(contents)
+
+        def show(value: Any) -> bytes:
+            return dump([resource_contents(one) for one in resource.show(value, uri)])
+
+        contents = await self._run(request, resource.method, values, context, show)
+        members = b'"contents":' + contents
         if request.revision.modern:
             members += _NO_CACHING
         return self._writer(request).result(members)
@@ -318,11 +330,13 @@ class Methods:
         values: tuple[Any, ...],
         context: McpContext,
     ) -> bytes:
-        value = await self._run(prompt.method, values, context)
-        messages = [
-            {"role": one.role, "content": content_block(one.content)} for one in prompt.show(value)
-        ]
-        members = b'"messages":' + dump(messages)
+        def show(value: Any) -> bytes:
+            messages = prompt.show(value)
+            return dump(
+                [{"role": one.role, "content": content_block(one.content)} for one in messages]
+            )
+
+        members = b'"messages":' + await self._run(request, prompt.method, values, context, show)
         if prompt.description:
             members += b',"description":' + dump(prompt.description)
         return self._writer(request).result(members)
@@ -336,7 +350,8 @@ class Methods:
         elif completion is not None and completion.method is not None:
             values = (typed, others) if completion.takes_others else (typed,)
             context = self._mcp_context(request, {})
-            found = list(await self._run(completion.method, values, context))
+            texts = completion.method.handler.reply_adapter.validate_python
+            found = list(await self._run(request, completion.method, values, context, texts))
         shown = {"values": found[:MAX_COMPLETIONS], "total": len(found)}
         shown["hasMore"] = len(found) > MAX_COMPLETIONS
         return self._writer(request).result(b'"completion":' + dump(shown))
@@ -353,16 +368,24 @@ class Methods:
         return self._writer(request).result(page)
 
     async def _run(
-        self, method: EndpointMethod, values: tuple[Any, ...], context: McpContext
-    ) -> Any:
-        """What a method answers, with its errors as the protocol tells them."""
+        self,
+        request: McpRequest,
+        method: EndpointMethod,
+        values: tuple[Any, ...],
+        context: McpContext,
+        show: Callable[[Any], T],
+    ) -> T:
+        """What a method answers, as `show` makes it; errors of both as the protocol tells them."""
         assert self._runner is not None, "an endpoint with methods needs a runner"
         try:
-            return await self._runner.run(method, values, context)
-        except (InputNeededError, MissingCapabilityError, ResourceNotFoundError):
-            raise
+            return show(await self._runner.run(method, values, context))
         except Exception as error:
+            asks = isinstance(error, InputNeededError | MissingCapabilityError)
+            if asks and request.method in ASKABLE:
+                raise
             view = report(error, target=method.target, correlation_id=context.correlation_id)
+            if isinstance(error, ResourceNotFoundError) and request.method == "resources/read":
+                raise _no_resource(request, request.params["uri"], view.text) from error
             code = DECLINED if isinstance(error, CommandError) else INTERNAL_ERROR
             data = {"code": view.code, "correlationId": view.correlation_id}
             raise WireError(code, view.text, data) from error
@@ -371,13 +394,13 @@ class Methods:
         self, request: McpRequest, work: Callable[[McpContext], Awaitable[bytes]]
     ) -> bytes:
         """The result of a method that may end with questions to the client."""
-        bound = fingerprint(request.method, request.params, asking().subject)
+        bound = fingerprint(self._path, request.method, request.params, asking().subject)
         answers = self._answers(request, bound) if request.revision.modern else {}
         try:
             return await work(self._mcp_context(request, answers))
         except InputNeededError as needed:
             asked = {key: one.as_request() for key, one in needed.requests.items()}
-            state = self._seal.seal(answers, bound)
+            state = self._seal.seal({"asked": list(asked), "answers": answers}, bound)
             return self._modern.input_required(
                 b'"inputRequests":%b,"requestState":%b' % (dump(asked), dump(state))
             )
@@ -397,10 +420,12 @@ class Methods:
         elif type(given) is not dict:
             raise WireError(INVALID_PARAMS, "inputResponses must be an object")
         if state is None:
-            # Answers to questions that were never asked count for nothing: approval is one.
             return {}
-        answers = self._seal.open(state, bound)
-        return answers | {key: one for key, one in given.items() if type(one) is dict}
+        sealed = self._seal.open(state, bound)
+        # Answers to questions that were never asked count for nothing: approval is one.
+        news = {key: given[key] for key in sealed["asked"] if type(given.get(key)) is dict}
+        answers: dict[str, Any] = sealed["answers"]
+        return answers | news
 
     def _mcp_context(self, request: McpRequest, answers: Mapping[str, Any]) -> McpContext:
         meta = request.meta
