@@ -11,7 +11,6 @@ from greenroom.runtime._client import (
     AsyncComponentClient,
     AsyncEntityClient,
     AsyncWorkflowClient,
-    CallOptions,
     ComponentClient,
     DetailedReply,
     EntityClient,
@@ -26,20 +25,17 @@ from greenroom.runtime._runtime import Runtime
 from greenroom.runtime._steering import steering_token
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timers import (
-    TIMER_DEFINITION,
     AsyncTimerScheduler,
     TimedActionClient,
     TimerScheduler,
 )
 
 __all__ = [
-    "TIMER_DEFINITION",
     "Answer",
     "AsyncComponentClient",
     "AsyncEntityClient",
     "AsyncTimerScheduler",
     "AsyncWorkflowClient",
-    "CallOptions",
     "CallRequest",
     "ComponentClient",
     "DependencyProvider",

@@ -740,16 +740,3 @@ def _entity(
             f"{name} is {kind}: call {right}({name}, ...), not {_METHODS[wanted][0]}."
         )
     return address
-
-
-__all__ = [
-    "AsyncComponentClient",
-    "AsyncEntityClient",
-    "AsyncWorkflowClient",
-    "CallOptions",
-    "ComponentClient",
-    "DetailedReply",
-    "EntityClient",
-    "Retries",
-    "WorkflowClient",
-]

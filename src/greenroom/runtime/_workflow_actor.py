@@ -453,7 +453,7 @@ class WorkflowActor(EntityActor):
             return
         self._store(call, position, self.state, cause, answer)
 
-    def _cause(self, by: str, run: StepRun, error: BaseException | None = None) -> dict[str, Any]:
+    def _cause(self, by: str, run: StepRun) -> dict[str, Any]:
         cause: dict[str, Any] = {
             "by": by,
             "name": run.name,
@@ -463,8 +463,6 @@ class WorkflowActor(EntityActor):
         }
         if run.branch is not None:
             cause["branch"] = run.branch
-        if error is not None:
-            cause["error"] = said(error)
         return cause
 
     # -- failing ---------------------------------------------------------------------------
