@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from greenroom.components import DEAD, RETRYING, StoredTimer, UpdateState, is_async
+from greenroom.components import DEAD, RETRYING, StoredTimer, UpdateState, is_async, no_effect
 from greenroom.errors import (
     ConcurrentWriteError,
     GreenroomError,
@@ -23,6 +23,7 @@ from greenroom.errors import (
 )
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
+from greenroom.runtime._causes import cause_of_attempt, said
 from greenroom.runtime._control import Control, Expire, WhenWritten
 from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
 from greenroom.runtime._failures import Failures
@@ -36,7 +37,6 @@ from greenroom.runtime._timer_targets import (
     call_command,
     problem_of,
 )
-from greenroom.runtime._workflow_status import said
 
 if TYPE_CHECKING:
     from greenroom.ids import EntityRef
@@ -89,11 +89,12 @@ class TimerActor(EntityActor):
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not UpdateState:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         try:
             answer = Answer(call.handler, effect.reply, self.sequence_number + 1)
-            self._store(call, None if effect.delete else effect.state, call.handler.name, answer)
+            cause = {"by": call.handler.name}
+            self._store(call, None if effect.delete else effect.state, cause, answer)
         except PayloadTooLargeError as error:
             self._answer(call, error)
             return
@@ -241,14 +242,14 @@ class TimerActor(EntityActor):
     def _record(
         self, run: StepRun, timer: StoredTimer | None, by: str, error: BaseException | None = None
     ) -> None:
-        cause = {
-            "name": run.name[:1000],
-            "attempt": run.attempt,
-            "started": run.started_at,
-            "took": self.host.clock.now_ms() - run.started_at,
-        }
-        if error is not None:
-            cause["error"] = said(error)
+        cause = cause_of_attempt(
+            by,
+            run.name,
+            attempt=run.attempt,
+            started_at=run.started_at,
+            now=self.host.clock.now_ms(),
+            error=error,
+        )
         origin = run.origin
         call = CallRequest(
             self.ref,
@@ -259,19 +260,17 @@ class TimerActor(EntityActor):
             principal=origin.principal,
         )
         answer = Answer(NO_HANDLER, None, self.sequence_number + 1)
-        self._store(call, timer, by, answer, **cause)
+        self._store(call, timer, cause, answer)
         self._set_alarm()
 
     def _store(
-        self, call: CallRequest, timer: StoredTimer | None, by: str, answer: Answer, **cause: Any
+        self, call: CallRequest, timer: StoredTimer | None, cause: dict[str, Any], answer: Answer
     ) -> None:
         """Raises, with nothing changed, when the timer can't be encoded."""
         status = "gone"
         if timer is not None:
             status = DEAD if timer.dead else RETRYING if timer.failures else "waiting"
-        metadata = orjson.dumps(
-            {**origin_of(call), "cause": {"by": by, "status": status, **cause}},
-        )
+        metadata = orjson.dumps({**origin_of(call), "cause": {"status": status, **cause}})
         record = NewRecord(RecordKind.DELETION, None, metadata)
         if timer is not None:
             value = self.host.encode_state(self.ref, timer)

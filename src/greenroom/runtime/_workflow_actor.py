@@ -33,6 +33,7 @@ from greenroom.components import (
     Transition,
     TransitionEffect,
     WorkflowSession,
+    no_effect,
 )
 from greenroom.errors import (
     ConcurrentWriteError,
@@ -46,6 +47,7 @@ from greenroom.errors import (
 )
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallRequest
+from greenroom.runtime._causes import cause_of_attempt, said
 from greenroom.runtime._control import Control, Expire, WhenWritten
 from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
 from greenroom.runtime._failures import Failures
@@ -64,7 +66,7 @@ from greenroom.runtime._position import (
 from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_runs import FAREWELL, StepRuns
 from greenroom.runtime._transitions import OUTCOMES, Planner
-from greenroom.runtime._workflow_status import due_time, said, status_of
+from greenroom.runtime._workflow_status import due_time, status_of
 from greenroom.runtime._writer import deliver
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ class WorkflowActor(EntityActor):
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not TransitionEffect:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         refusal = self._refusal(effect.transition)
         if refusal is not None:
@@ -454,16 +456,14 @@ class WorkflowActor(EntityActor):
         self._store(call, position, self.state, cause, answer)
 
     def _cause(self, by: str, run: StepRun) -> dict[str, Any]:
-        cause: dict[str, Any] = {
-            "by": by,
-            "name": run.name,
-            "attempt": run.attempt,
-            "started": run.started_at,
-            "took": self.host.clock.now_ms() - run.started_at,
-        }
-        if run.branch is not None:
-            cause["branch"] = run.branch
-        return cause
+        return cause_of_attempt(
+            by,
+            run.name,
+            attempt=run.attempt,
+            started_at=run.started_at,
+            now=self.host.clock.now_ms(),
+            branch=run.branch,
+        )
 
     # -- failing ---------------------------------------------------------------------------
 
@@ -480,16 +480,15 @@ class WorkflowActor(EntityActor):
         policy = policy.for_error(error)
         _log.error("%s: attempt %d of step %s failed", self.ref, failures, step, exc_info=error)
         now = self.host.clock.now_ms()
-        cause: dict[str, Any] = {
-            "by": "attempt",
-            "name": step,
-            "attempt": failures,
-            "started": started_at,
-            "took": now - started_at,
-            "error": said(error),
-        }
-        if branch is not None:
-            cause["branch"] = branch
+        cause = cause_of_attempt(
+            "attempt",
+            step,
+            attempt=failures,
+            started_at=started_at,
+            now=now,
+            branch=branch,
+            error=error,
+        )
         if policy.gives_up(error, failures):
             self._give_up(step, failures, policy, error, cause)
             return
