@@ -16,18 +16,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from greenroom.components import DEAD, RETRYING, StoredTimer, UpdateState, is_async, no_effect
-from greenroom.errors import (
-    ConcurrentWriteError,
-    GreenroomError,
-    PayloadTooLargeError,
-)
+from greenroom.errors import GreenroomError, PayloadTooLargeError
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
 from greenroom.runtime._causes import cause_of_attempt, said
-from greenroom.runtime._control import Control, Expire, WhenWritten
-from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
-from greenroom.runtime._failures import Failures
+from greenroom.runtime._control import Control, WhenWritten
+from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
+from greenroom.runtime._self_acting import SelfActingActor
 from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timer_targets import (
@@ -40,7 +36,6 @@ from greenroom.runtime._timer_targets import (
 
 if TYPE_CHECKING:
     from greenroom.ids import EntityRef
-    from greenroom.runtime._alarms import Alarm
     from greenroom.runtime._timer_host import TimerHost
     from greenroom.runtime._writer import Life
 
@@ -58,7 +53,7 @@ class TimerRun(StepRun):
         return ()
 
 
-class TimerActor(EntityActor):
+class TimerActor(SelfActingActor):
     """Carries out the commands of a timer, and fires it."""
 
     host: TimerHost
@@ -67,7 +62,6 @@ class TimerActor(EntityActor):
         super().__init__(host, ref)
         self._attempt: StepRun | None = None
         self._target: Target | None = None
-        self._alarm: Alarm | None = None
 
     @property
     def _timer(self) -> StoredTimer | None:
@@ -170,7 +164,7 @@ class TimerActor(EntityActor):
         key = f"{self.ref}@{timer.run}"
         return CallOrigin(
             key,
-            keep_until=now + self.host.keep_keys_ms,
+            keep_until=now + self.host.keep_step_keys_ms,
             correlation_id=timer.correlation,
             causation=key[:255],
             traceparent=timer.traceparent,
@@ -293,14 +287,7 @@ class TimerActor(EntityActor):
         due = None if timer is None else timer.next_at
         if attempt is not None:
             due = attempt.times_out_at
-        alarm = self._alarm
-        if alarm is not None:
-            if alarm.at == due and alarm.run is not None:
-                return
-            alarm.call_off()
-        engine = self.host.engine
-        wake = partial(engine.wake, self.ref)
-        self._alarm = None if due is None else engine.alarms.set(due, wake)
+        self._wake_at(due)
 
     # -- leaving ---------------------------------------------------------------------------
 
@@ -311,44 +298,13 @@ class TimerActor(EntityActor):
 
     def _forget(self) -> None:
         self._stop_attempt()
-        self._call_off_alarm()
-
-    def _call_off_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
-
-    def drop(self) -> None:
-        """Forget everything; then recover by itself, and go on waiting."""
-        self._forget()
-        super().drop()
-        if not self.actor_stopped.is_set():
-            self.actor_inbox.put_first([Expire(self.ref)])
-
-    def abandon(self) -> None:
-        """This process no longer owns the timer."""
-        self.actor_stopped.set()
-        super().abandon()
-
-    def _settle_failed_writes(self) -> None:
-        error = None if self._last is None else self._last.error
-        if error is not None and not isinstance(error, ConcurrentWriteError):
-            # A store that takes nothing must not be asked in a circle.
-            self._failures = (self._failures or Failures()).one_more()
-        super()._settle_failed_writes()
 
     def stop_if_idle(self) -> bool:
         """Leave memory, unless it is calling, or soon will."""
         if self._attempt is not None:
             return False
         timer = self._timer
-        due = None if timer is None else timer.next_at
-        if due is not None and due - self.host.clock.now_ms() < self.host.horizon_ms:
-            return False
-        if not super().stop_if_idle():
-            return False
-        self._call_off_alarm()
-        return True
+        return self._stop_unless_due(None if timer is None else timer.next_at)
 
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no call runs, and nothing is on its way to the disk."""

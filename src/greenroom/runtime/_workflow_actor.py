@@ -36,7 +36,6 @@ from greenroom.components import (
     no_effect,
 )
 from greenroom.errors import (
-    ConcurrentWriteError,
     EntityDeletedError,
     EntityUnavailableError,
     GreenroomError,
@@ -48,9 +47,8 @@ from greenroom.errors import (
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallRequest
 from greenroom.runtime._causes import cause_of_attempt, said
-from greenroom.runtime._control import Control, Expire, WhenWritten
-from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
-from greenroom.runtime._failures import Failures
+from greenroom.runtime._control import Control, WhenWritten
+from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
 from greenroom.runtime._position import (
     Position,
@@ -63,6 +61,7 @@ from greenroom.runtime._position import (
     failure,
     result_of,
 )
+from greenroom.runtime._self_acting import SelfActingActor
 from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_runs import FAREWELL, StepRuns
 from greenroom.runtime._transitions import OUTCOMES, Planner
@@ -72,7 +71,6 @@ from greenroom.runtime._writer import deliver
 if TYPE_CHECKING:
     from greenroom.components import Retry
     from greenroom.ids import EntityRef
-    from greenroom.runtime._alarms import Alarm
     from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._workflow_host import WorkflowHost
     from greenroom.runtime._writer import Life, PendingWrite
@@ -83,7 +81,7 @@ CHECKPOINT_EVERY = 100
 """After so many attempts the whole position is stored again, so that recovery reads no more."""
 
 
-class WorkflowActor(EntityActor):
+class WorkflowActor(SelfActingActor):
     """Carries out what the commands and steps of a workflow ask for."""
 
     host: WorkflowHost
@@ -96,7 +94,6 @@ class WorkflowActor(EntityActor):
         self._runs = StepRuns(self, host)
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
-        self._alarm: Alarm | None = None
         self._due_at: int | None = None
 
     # -- commands --------------------------------------------------------------------------
@@ -602,17 +599,8 @@ class WorkflowActor(EntityActor):
         """Note when there is something to do next, in memory and for the next write."""
         self.expires_at = self._stored_due_time()
         times = (self.expires_at, self._runs.next_timeout())
-        due = min((one for one in times if one is not None), default=None)
-        if self._alarm is not None:
-            if self._alarm.at == due:
-                self._due_at = due
-                return
-            self._alarm.call_off()
-            self._alarm = None
-        self._due_at = due
-        if due is not None:
-            engine = self.host.engine
-            self._alarm = engine.alarms.set(due, partial(engine.wake, self.ref))
+        self._due_at = min((one for one in times if one is not None), default=None)
+        self._wake_at(self._due_at)
 
     def _stored_due_time(self) -> int | None:
         return due_time(
@@ -704,18 +692,6 @@ class WorkflowActor(EntityActor):
 
     # -- leaving ---------------------------------------------------------------------------
 
-    def drop(self) -> None:
-        """Forget everything but the calls that wait; then recover by itself, and go on."""
-        self._forget()
-        super().drop()
-        if not self.actor_stopped.is_set():
-            self.actor_inbox.put_first([Expire(self.ref)])
-
-    def abandon(self) -> None:
-        """This process no longer owns the instance."""
-        self.actor_stopped.set()
-        super().abandon()
-
     def _forget(self) -> None:
         self._runs.stop()
         waiting, self._waiting = self._waiting, []
@@ -724,32 +700,14 @@ class WorkflowActor(EntityActor):
         watchers, self._watchers = self._watchers, []
         for call in watchers:
             deliver(call, EntityUnavailableError(f"{self.ref} is being recovered; ask again."))
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
         self._due_at = None
         self.position, self.progress, self.state = Position(), Progress(), None
-
-    def _settle_failed_writes(self) -> None:
-        error = None if self._last is None else self._last.error
-        if error is not None and not isinstance(error, ConcurrentWriteError):
-            # A store that takes nothing must not be asked in a circle.
-            self._failures = (self._failures or Failures()).one_more()
-        super()._settle_failed_writes()
 
     def stop_if_idle(self) -> bool:
         """Leave memory, unless a step runs, or something is to be done soon."""
         if self._runs or self._waiting or any(not one.expired() for one in self._watchers):
             return False
-        due = self._due_at
-        if due is not None and due - self.host.clock.now_ms() < self.host.horizon_ms:
-            return False
-        if not super().stop_if_idle():
-            return False
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
-        return True
+        return self._stop_unless_due(self._due_at)
 
     def questions(self) -> int:
         """How many wait to be told how this workflow ends."""
