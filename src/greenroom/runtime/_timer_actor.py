@@ -20,11 +20,9 @@ from greenroom.errors import GreenroomError, PayloadTooLargeError
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
 from greenroom.runtime._causes import cause_of_attempt, said
-from greenroom.runtime._control import Control, WhenWritten
 from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
 from greenroom.runtime._self_acting import SelfActingActor
-from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timer_targets import (
     Target,
@@ -33,6 +31,7 @@ from greenroom.runtime._timer_targets import (
     call_command,
     problem_of,
 )
+from greenroom.runtime._writer import is_durable
 
 if TYPE_CHECKING:
     from greenroom.ids import EntityRef
@@ -108,18 +107,14 @@ class TimerActor(SelfActingActor):
         if attempt is not None:
             self._time_out_if_late(attempt, timer, now)
         elif timer.next_at is not None and timer.next_at <= now:
-            last = self._last
-            if last is None or (last.done and last.error is None):
+            if is_durable(self._last):
                 self._fire(timer, now)
             else:
                 self._look_again_when_durable()
 
     def _look_again_when_durable(self) -> None:
-        last, life = self._last, self._life
-        assert last is not None
-        look = Control(partial(self._look_again, life))
-        told = WhenWritten(lambda: self.actor_inbox.put_control(look))
-        last.hold(told, NOTHING)  # type: ignore[arg-type]
+        assert self._last is not None
+        self._once_settled(self._last, partial(self._look_again, self._life))
 
     def _look_again(self, life: Life) -> None:
         if self._life is life and self.phase is READY:

@@ -47,7 +47,7 @@ from greenroom.errors import (
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallRequest
 from greenroom.runtime._causes import cause_of_attempt, said
-from greenroom.runtime._control import Control, WhenWritten
+from greenroom.runtime._control import Control
 from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
 from greenroom.runtime._position import (
@@ -62,11 +62,10 @@ from greenroom.runtime._position import (
     result_of,
 )
 from greenroom.runtime._self_acting import SelfActingActor
-from greenroom.runtime._settling import NOTHING
 from greenroom.runtime._step_runs import FAREWELL, StepRuns
 from greenroom.runtime._transitions import OUTCOMES, Planner
 from greenroom.runtime._workflow_status import due_time, status_of
-from greenroom.runtime._writer import deliver
+from greenroom.runtime._writer import deliver, is_durable
 
 if TYPE_CHECKING:
     from greenroom.components import Retry
@@ -283,10 +282,9 @@ class WorkflowActor(SelfActingActor):
         self._when_durable()
 
     def _when_durable(self) -> None:
-        write, life = self._last, self._life
+        write = self._last
         assert write is not None
-        tell = partial(self.actor_inbox.put_control, Control(partial(self._durable, write, life)))
-        write.hold(WhenWritten(tell), NOTHING)  # type: ignore[arg-type]
+        self._once_settled(write, partial(self._durable, write, self._life))
 
     def _durable(self, write: PendingWrite, life: Life) -> None:
         """A write has gone in, or has not; then the failure is settled elsewhere."""
@@ -313,8 +311,7 @@ class WorkflowActor(SelfActingActor):
     def _go_on(self) -> None:
         """Run what should run and does not run yet."""
         position = self.position
-        last = self._last
-        if self.phase is not READY or not _is_durable(last):
+        if self.phase is not READY or not is_durable(self._last):
             return
         if self.host.engine.stopping:
             return
@@ -716,7 +713,3 @@ class WorkflowActor(SelfActingActor):
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no step runs, and nothing is on its way to the disk."""
         return not self._runs.any_step() and super().is_quiet()
-
-
-def _is_durable(write: PendingWrite | None) -> bool:
-    return write is None or (write.done and write.error is None)
