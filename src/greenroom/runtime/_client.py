@@ -37,10 +37,10 @@ from greenroom.errors import (
 from greenroom.ids import EntityRef, entity_ref, is_plain_text
 from greenroom.logs import correlation_id
 from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
+from greenroom.runtime._timer_requests import TimerCaller
 from greenroom.runtime._timers import (
     AsyncTimerScheduler,
     TimedActionClient,
-    TimerCaller,
     TimerScheduler,
     timed_action_client,
 )
