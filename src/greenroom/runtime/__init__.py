@@ -6,6 +6,7 @@ together; `_owner` and `_peers` share the slices with other processes; `_client`
 """
 
 from greenroom.persistence import InstanceSummary
+from greenroom.runtime._call_options import Retries
 from greenroom.runtime._calls import Answer, CallRequest, call_chain
 from greenroom.runtime._client import (
     AsyncComponentClient,
@@ -14,7 +15,6 @@ from greenroom.runtime._client import (
     ComponentClient,
     DetailedReply,
     EntityClient,
-    Retries,
     WorkflowClient,
 )
 from greenroom.runtime._dependencies import DependencyProvider, resolve_constructor
