@@ -164,7 +164,6 @@ from greenroom.components.workflow_effects import (
 )
 from greenroom.components.workflow_operations import (
     OUTCOME,
-    OVER,
     RESUME,
     STATUS,
     SUSPEND,
@@ -180,7 +179,6 @@ __all__ = [
     "DEAD",
     "DUE_AT_KEY",
     "OUTCOME",
-    "OVER",
     "RESUME",
     "RETRYING",
     "RETRY_FOREVER",
@@ -320,7 +318,6 @@ __all__ = [
     "endpoint_info",
     "function_tool",
     "is_async",
-    "is_shareable",
     "mcp_completion",
     "mcp_endpoint",
     "mcp_instances",

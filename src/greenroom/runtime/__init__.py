@@ -6,16 +6,15 @@ together; `_owner` and `_peers` share the slices with other processes; `_client`
 """
 
 from greenroom.persistence import InstanceSummary
+from greenroom.runtime._call_options import Retries
 from greenroom.runtime._calls import Answer, CallRequest, call_chain
 from greenroom.runtime._client import (
     AsyncComponentClient,
     AsyncEntityClient,
     AsyncWorkflowClient,
-    CallOptions,
     ComponentClient,
     DetailedReply,
     EntityClient,
-    Retries,
     WorkflowClient,
 )
 from greenroom.runtime._dependencies import DependencyProvider, resolve_constructor
@@ -26,20 +25,17 @@ from greenroom.runtime._runtime import Runtime
 from greenroom.runtime._steering import steering_token
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timers import (
-    TIMER_DEFINITION,
     AsyncTimerScheduler,
     TimedActionClient,
     TimerScheduler,
 )
 
 __all__ = [
-    "TIMER_DEFINITION",
     "Answer",
     "AsyncComponentClient",
     "AsyncEntityClient",
     "AsyncTimerScheduler",
     "AsyncWorkflowClient",
-    "CallOptions",
     "CallRequest",
     "ComponentClient",
     "DependencyProvider",

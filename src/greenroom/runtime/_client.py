@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,19 +27,15 @@ from greenroom.components import (
     check_reason,
     current_request,
 )
-from greenroom.errors import (
-    CallTimeoutError,
-    CommitUnknownError,
-    GreenroomError,
-    InvalidCallError,
-)
-from greenroom.ids import EntityRef, entity_ref, is_plain_text
+from greenroom.errors import InvalidCallError
+from greenroom.ids import EntityRef, entity_ref
 from greenroom.logs import correlation_id
+from greenroom.runtime._call_options import NO_OPTIONS, CallOptions, Retries
 from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
+from greenroom.runtime._timer_requests import TimerCaller
 from greenroom.runtime._timers import (
     AsyncTimerScheduler,
     TimedActionClient,
-    TimerCaller,
     TimerScheduler,
     timed_action_client,
 )
@@ -63,71 +58,6 @@ Action = TypeVar("Action", bound=TimedAction)
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
-    """How often, and how patiently, a call is made again after a failure that allows it.
-
-    Raises:
-        InvalidCallError: `times` is no whole number from 0, `first` or `limit` no time from 0,
-            `first` is above `limit`, or `jitter` is no number from 0 to 1.
-
-    Only failures that changed nothing are repeated (`retryable` errors), and with an
-    idempotency key also a timeout or an unknown commit. What a component declined is never
-    repeated. The pause before attempt n is `first * 2**(n-1)`, at most `limit`, plus up to
-    `jitter` of itself.
-
-    Example:
-        >>> Retries(2, first=timedelta(milliseconds=100), jitter=0.0).pause(2)
-        0.2
-    """
-
-    times: int
-    first: timedelta = timedelta(milliseconds=100)
-    limit: timedelta = timedelta(seconds=10)
-    jitter: float = 0.1
-
-    def __post_init__(self) -> None:
-        if type(self.times) is not int or self.times < 0:
-            raise InvalidCallError(
-                f"Retries: times must be a whole number from 0, not {self.times!r:.80}."
-            )
-        for name, span in (("first", self.first), ("limit", self.limit)):
-            if not isinstance(span, timedelta) or span < timedelta(0):
-                raise InvalidCallError(
-                    f"Retries: {name} must be a timedelta from 0, as timedelta(seconds=1), "
-                    f"not {span!r:.80}."
-                )
-        if self.first > self.limit:
-            raise InvalidCallError(
-                f"Retries: first must not be above limit, as {self.first} is above {self.limit}."
-            )
-        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
-            raise InvalidCallError(
-                f"Retries: jitter must be a number from 0 to 1, not {self.jitter!r:.80}."
-            )
-
-    def pause(self, attempt: int) -> float:
-        """Seconds before the given attempt (1 is the first repetition)."""
-        # Doubled so often, any time is beyond every limit; more would be beyond a float.
-        doubled = self.first.total_seconds() * 2.0 ** min(attempt - 1, 100)
-        planned = min(doubled, self.limit.total_seconds())
-        return planned * (1 + random.uniform(0, self.jitter))  # noqa: S311 - not a secret
-
-    def goes_on(self, attempt: int, error: BaseException, request: CallRequest) -> bool:
-        """Whether a request that has failed so many times is made again."""
-        return (
-            isinstance(error, GreenroomError)
-            and attempt <= self.times
-            and self.allows(error, keyed=request.idempotency_key is not None)
-        )
-
-    def allows(self, error: GreenroomError, *, keyed: bool) -> bool:
-        """Whether a call that failed like this may be made again."""
-        return error.retryable or (
-            keyed and isinstance(error, CallTimeoutError | CommitUnknownError)
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class DetailedReply(Generic[R]):
     """A reply with what is known about it."""
 
@@ -137,24 +67,6 @@ class DetailedReply(Generic[R]):
     token: str
     """Names the instance and its version, for a view query that should wait for it."""
     metadata: Metadata = Metadata.EMPTY
-
-
-@dataclass(slots=True)
-class CallOptions:
-    """What `with_options` sets."""
-
-    timeout: timedelta | None = None
-    metadata: Metadata | None = None
-    idempotency_key: str | None = None
-    expected_version: int | None = None
-    retries: Retries | None = None
-    principal: str | None = None
-    correlation_id: str | None = None
-
-
-NO_OPTIONS = CallOptions()
-MAX_KEY = 255
-"""Characters in an idempotency key."""
 
 
 class Caller(TimerCaller, Protocol):
@@ -223,49 +135,6 @@ class _Reference(Generic[C]):
             )
         comes_from(request)
         return request
-
-    def _with(
-        self,
-        timeout: timedelta | None,
-        metadata: Metadata | None,
-        idempotency_key: str | None,
-        expected_version: int | None,
-        retries: Retries | int | None,
-        principal: str | None,
-        correlation_id: str | None,
-    ) -> CallOptions:
-        key = idempotency_key
-        if key is not None and not is_plain_text(key, MAX_KEY):
-            raise InvalidCallError(
-                f"An idempotency key must be text of 1 to {MAX_KEY} characters, without control "
-                f"characters: {key!r:.80}."
-            )
-        if timeout is not None and not isinstance(timeout, timedelta):
-            raise InvalidCallError(
-                f"timeout must be a timedelta, as timedelta(seconds=2), not {timeout!r}."
-            )
-        if timeout is not None and timeout <= timedelta(0):
-            raise InvalidCallError(f"timeout must be above zero, not {timeout}.")
-        if expected_version is not None and (
-            type(expected_version) is not int or expected_version < 0
-        ):
-            raise InvalidCallError(
-                f"expected_version must be a whole number from 0, not {expected_version!r:.80}."
-            )
-        if metadata is not None and not isinstance(metadata, Metadata):
-            raise InvalidCallError(f"metadata must be a Metadata, not {metadata!r:.80}.")
-        if retries is not None and not isinstance(retries, Retries):
-            retries = Retries(retries)
-        old = self._options
-        return CallOptions(
-            old.timeout if timeout is None else timeout,
-            old.metadata if metadata is None else metadata,
-            old.idempotency_key if key is None else key,
-            old.expected_version if expected_version is None else expected_version,
-            old.retries if retries is None else retries,
-            old.principal if principal is None else principal,
-            old.correlation_id if correlation_id is None else correlation_id,
-        )
 
     def deferred(
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
@@ -358,14 +227,14 @@ class EntityClient(_Reference[C]):
             principal: On whose behalf the call is made; by default that of the request.
             correlation_id: Under which the call is logged.
         """
-        options = self._with(
-            timeout,
-            metadata,
-            idempotency_key,
-            expected_version,
-            retries,
-            principal,
-            correlation_id,
+        options = self._options.with_changes(
+            timeout=timeout,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            expected_version=expected_version,
+            retries=retries,
+            principal=principal,
+            correlation_id=correlation_id,
         )
         return type(self)(self._caller, self._definition, self._ref, options)
 
@@ -461,14 +330,14 @@ class AsyncEntityClient(_Reference[C]):
         correlation_id: str | None = None,
     ) -> Self:
         """The same instance, called with these options; see `EntityClient.with_options`."""
-        options = self._with(
-            timeout,
-            metadata,
-            idempotency_key,
-            expected_version,
-            retries,
-            principal,
-            correlation_id,
+        options = self._options.with_changes(
+            timeout=timeout,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            expected_version=expected_version,
+            retries=retries,
+            principal=principal,
+            correlation_id=correlation_id,
         )
         return type(self)(self._caller, self._definition, self._ref, options)
 
@@ -740,16 +609,3 @@ def _entity(
             f"{name} is {kind}: call {right}({name}, ...), not {_METHODS[wanted][0]}."
         )
     return address
-
-
-__all__ = [
-    "AsyncComponentClient",
-    "AsyncEntityClient",
-    "AsyncWorkflowClient",
-    "CallOptions",
-    "ComponentClient",
-    "DetailedReply",
-    "EntityClient",
-    "Retries",
-    "WorkflowClient",
-]

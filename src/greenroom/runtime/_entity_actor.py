@@ -44,7 +44,7 @@ from greenroom.runtime._control import Control, WhenWritten
 from greenroom.runtime._deadlines import timed_out
 from greenroom.runtime._failures import Failures
 from greenroom.runtime._settling import NOTHING, from_receipt, is_same_call, sort_out
-from greenroom.runtime._writer import Life, PendingWrite, deliver
+from greenroom.runtime._writer import Life, PendingWrite, deliver, is_durable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,7 +363,7 @@ class EntityActor(SlicedActor):
     def _settle_failed_writes(self) -> None:
         failed: list[PendingWrite] = []
         write = self._last
-        while write is not None and not (write.done and write.error is None):
+        while write is not None and not is_durable(write):
             failed.append(write)
             write = write.previous
         if not failed:
@@ -434,10 +434,16 @@ class EntityActor(SlicedActor):
             else:
                 self.on_receive(message)
 
-        last.hold(
-            WhenWritten(lambda: self.actor_inbox.put_control(Control(go_on))),  # type: ignore[arg-type]
-            NOTHING,
-        )
+        self._once_settled(last, go_on)
+
+    def _once_settled(self, write: PendingWrite, run: Callable[[], None]) -> None:
+        """Do something in a slice of this actor, once a write has gone in or has failed.
+
+        It may be done more than once.
+        """
+        control = Control(run)
+        told = WhenWritten(lambda: self.actor_inbox.put_control(control))
+        write.hold(told, NOTHING)  # type: ignore[arg-type]
 
     def _load_elsewhere(self, message: Any, number: int) -> None:
         loaded, error = self._load()
@@ -504,7 +510,7 @@ class EntityActor(SlicedActor):
             busy = (
                 not inbox.empty()
                 or self.phase is LOADING
-                or (self._last is not None and not (self._last.done and self._last.error is None))
+                or not is_durable(self._last)
                 or (self._failures is not None and self._failures.must_wait())
             )
             if busy:

@@ -14,9 +14,10 @@ from greenroom.persistence import open_store
 from greenroom.runtime._host import EntityHost
 from greenroom.runtime._look import StoredEvent, events, history, instances, state_at
 from greenroom.runtime._steering import steering_token
-from greenroom.runtime._stranded import StrandedStep, stranded_steps
+from greenroom.runtime._stranded import StrandedStep, stranded_steps, stranded_timers
+from greenroom.runtime._timer_look import stored_timers
+from greenroom.runtime._timer_requests import TIMER_DEFINITION
 from greenroom.runtime._timer_targets import TimerTargets
-from greenroom.runtime._timers import TIMER_DEFINITION, stored_timers, stranded
 from greenroom.runtime._workflow_look import listed, stored_status
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class StoredReader:
 
     def stranded_timers(self) -> list[str]:
         """Each call of timers that leads nowhere in the code, with how many there are."""
-        return stranded(self._journal, self._host(TIMERS).codec, self._targets)
+        return stranded_timers(self._journal, self._host(TIMERS).codec, self._targets)
 
     def _host(self, component: str) -> EntityHost:
         host = self._hosts.get(component)

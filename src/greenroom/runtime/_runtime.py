@@ -48,17 +48,16 @@ from greenroom.runtime._owner import OwnerKeeper
 from greenroom.runtime._rest import Rest
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
-from greenroom.runtime._stranded import stranded_steps
+from greenroom.runtime._stranded import stranded_steps, stranded_timers
 from greenroom.runtime._sweeps import Sweeper
 from greenroom.runtime._timer_actor import TimerActor
 from greenroom.runtime._timer_host import TimerHost
+from greenroom.runtime._timer_look import stored_timers
+from greenroom.runtime._timer_requests import TIMER_DEFINITION
 from greenroom.runtime._timer_targets import TimerTargets
 from greenroom.runtime._timers import (
-    TIMER_DEFINITION,
     AsyncTimerScheduler,
     TimerScheduler,
-    stored_timers,
-    stranded,
 )
 from greenroom.runtime._watchdog import Watchdog
 from greenroom.runtime._workflow_actor import WorkflowActor
@@ -457,7 +456,7 @@ class Runtime:
         try:
             for step in stranded_steps(self._store.journal, self._plans):
                 _log.error("%s", step)
-            found = stranded(
+            found = stranded_timers(
                 self._store.journal, codec, self.targets, goes_on=lambda: self.is_running
             )
         except GreenroomError as error:

@@ -1,4 +1,4 @@
-"""What all workflows of a service run their steps with."""
+"""What timers and workflows of a service run their attempts with."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class UnderWay(Protocol):
 
 @dataclass(slots=True)
 class StepEngine:
-    """What all workflows of a service run their steps with."""
+    """What timers and workflows of a service run their attempts with."""
 
     loop: asyncio.AbstractEventLoop
     threads: StepThreads

@@ -15,19 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from greenroom.components import DEAD, RETRYING, StoredTimer, UpdateState, is_async
-from greenroom.errors import (
-    ConcurrentWriteError,
-    GreenroomError,
-    PayloadTooLargeError,
-)
+from greenroom.components import DEAD, RETRYING, StoredTimer, UpdateState, is_async, no_effect
+from greenroom.errors import GreenroomError, PayloadTooLargeError
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
-from greenroom.runtime._control import Control, Expire, WhenWritten
-from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
-from greenroom.runtime._failures import Failures
+from greenroom.runtime._causes import cause_of_attempt, said
+from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
-from greenroom.runtime._settling import NOTHING
+from greenroom.runtime._self_acting import SelfActingActor
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timer_targets import (
     Target,
@@ -36,11 +31,10 @@ from greenroom.runtime._timer_targets import (
     call_command,
     problem_of,
 )
-from greenroom.runtime._workflow_status import said
+from greenroom.runtime._writer import is_durable
 
 if TYPE_CHECKING:
     from greenroom.ids import EntityRef
-    from greenroom.runtime._alarms import Alarm
     from greenroom.runtime._timer_host import TimerHost
     from greenroom.runtime._writer import Life
 
@@ -58,7 +52,7 @@ class TimerRun(StepRun):
         return ()
 
 
-class TimerActor(EntityActor):
+class TimerActor(SelfActingActor):
     """Carries out the commands of a timer, and fires it."""
 
     host: TimerHost
@@ -67,7 +61,6 @@ class TimerActor(EntityActor):
         super().__init__(host, ref)
         self._attempt: StepRun | None = None
         self._target: Target | None = None
-        self._alarm: Alarm | None = None
 
     @property
     def _timer(self) -> StoredTimer | None:
@@ -89,11 +82,12 @@ class TimerActor(EntityActor):
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not UpdateState:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         try:
             answer = Answer(call.handler, effect.reply, self.sequence_number + 1)
-            self._store(call, None if effect.delete else effect.state, call.handler.name, answer)
+            cause = {"by": call.handler.name}
+            self._store(call, None if effect.delete else effect.state, cause, answer)
         except PayloadTooLargeError as error:
             self._answer(call, error)
             return
@@ -113,18 +107,14 @@ class TimerActor(EntityActor):
         if attempt is not None:
             self._time_out_if_late(attempt, timer, now)
         elif timer.next_at is not None and timer.next_at <= now:
-            last = self._last
-            if last is None or (last.done and last.error is None):
+            if is_durable(self._last):
                 self._fire(timer, now)
             else:
                 self._look_again_when_durable()
 
     def _look_again_when_durable(self) -> None:
-        last, life = self._last, self._life
-        assert last is not None
-        look = Control(partial(self._look_again, life))
-        told = WhenWritten(lambda: self.actor_inbox.put_control(look))
-        last.hold(told, NOTHING)  # type: ignore[arg-type]
+        assert self._last is not None
+        self._once_settled(self._last, partial(self._look_again, self._life))
 
     def _look_again(self, life: Life) -> None:
         if self._life is life and self.phase is READY:
@@ -169,7 +159,7 @@ class TimerActor(EntityActor):
         key = f"{self.ref}@{timer.run}"
         return CallOrigin(
             key,
-            keep_until=now + self.host.keep_keys_ms,
+            keep_until=now + self.host.keep_step_keys_ms,
             correlation_id=timer.correlation,
             causation=key[:255],
             traceparent=timer.traceparent,
@@ -241,14 +231,14 @@ class TimerActor(EntityActor):
     def _record(
         self, run: StepRun, timer: StoredTimer | None, by: str, error: BaseException | None = None
     ) -> None:
-        cause = {
-            "name": run.name[:1000],
-            "attempt": run.attempt,
-            "started": run.started_at,
-            "took": self.host.clock.now_ms() - run.started_at,
-        }
-        if error is not None:
-            cause["error"] = said(error)
+        cause = cause_of_attempt(
+            by,
+            run.name,
+            attempt=run.attempt,
+            started_at=run.started_at,
+            now=self.host.clock.now_ms(),
+            error=error,
+        )
         origin = run.origin
         call = CallRequest(
             self.ref,
@@ -259,19 +249,17 @@ class TimerActor(EntityActor):
             principal=origin.principal,
         )
         answer = Answer(NO_HANDLER, None, self.sequence_number + 1)
-        self._store(call, timer, by, answer, **cause)
+        self._store(call, timer, cause, answer)
         self._set_alarm()
 
     def _store(
-        self, call: CallRequest, timer: StoredTimer | None, by: str, answer: Answer, **cause: Any
+        self, call: CallRequest, timer: StoredTimer | None, cause: dict[str, Any], answer: Answer
     ) -> None:
         """Raises, with nothing changed, when the timer can't be encoded."""
         status = "gone"
         if timer is not None:
             status = DEAD if timer.dead else RETRYING if timer.failures else "waiting"
-        metadata = orjson.dumps(
-            {**origin_of(call), "cause": {"by": by, "status": status, **cause}},
-        )
+        metadata = orjson.dumps({**origin_of(call), "cause": {"status": status, **cause}})
         record = NewRecord(RecordKind.DELETION, None, metadata)
         if timer is not None:
             value = self.host.encode_state(self.ref, timer)
@@ -294,14 +282,7 @@ class TimerActor(EntityActor):
         due = None if timer is None else timer.next_at
         if attempt is not None:
             due = attempt.times_out_at
-        alarm = self._alarm
-        if alarm is not None:
-            if alarm.at == due and alarm.run is not None:
-                return
-            alarm.call_off()
-        engine = self.host.engine
-        wake = partial(engine.wake, self.ref)
-        self._alarm = None if due is None else engine.alarms.set(due, wake)
+        self._wake_at(due)
 
     # -- leaving ---------------------------------------------------------------------------
 
@@ -312,44 +293,13 @@ class TimerActor(EntityActor):
 
     def _forget(self) -> None:
         self._stop_attempt()
-        self._call_off_alarm()
-
-    def _call_off_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
-
-    def drop(self) -> None:
-        """Forget everything; then recover by itself, and go on waiting."""
-        self._forget()
-        super().drop()
-        if not self.actor_stopped.is_set():
-            self.actor_inbox.put_first([Expire(self.ref)])
-
-    def abandon(self) -> None:
-        """This process no longer owns the timer."""
-        self.actor_stopped.set()
-        super().abandon()
-
-    def _settle_failed_writes(self) -> None:
-        error = None if self._last is None else self._last.error
-        if error is not None and not isinstance(error, ConcurrentWriteError):
-            # A store that takes nothing must not be asked in a circle.
-            self._failures = (self._failures or Failures()).one_more()
-        super()._settle_failed_writes()
 
     def stop_if_idle(self) -> bool:
         """Leave memory, unless it is calling, or soon will."""
         if self._attempt is not None:
             return False
         timer = self._timer
-        due = None if timer is None else timer.next_at
-        if due is not None and due - self.host.clock.now_ms() < self.host.horizon_ms:
-            return False
-        if not super().stop_if_idle():
-            return False
-        self._call_off_alarm()
-        return True
+        return self._stop_unless_due(None if timer is None else timer.next_at)
 
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no call runs, and nothing is on its way to the disk."""

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 from greenroom.components import (
-    DEAD,
-    RETRYING,
     TIMER_BACKOFF,
     TIMER_TIMEOUT,
     TIMERS,
@@ -28,68 +16,27 @@ from greenroom.components import (
     DeferredCall,
     HistoryEntry,
     Metadata,
-    Schedule,
-    StoredTimer,
     TimedAction,
     TimedActionEffect,
-    TimerKeeper,
-    TimerPlan,
     TimerStatus,
-    check_duration,
-    define,
 )
 from greenroom.errors import InvalidCallError
-from greenroom.ids import EntityRef, entity_ref
-from greenroom.logs import correlation_id
-from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
-from greenroom.runtime._timer_targets import TargetGoneError
-
-if TYPE_CHECKING:
-    from greenroom.persistence import Codec, Journal, StoredRecord
-    from greenroom.runtime._calls import Answer
-    from greenroom.runtime._timer_targets import TimerTargets
+from greenroom.ids import entity_ref
+from greenroom.runtime._calls import has_failed
+from greenroom.runtime._timer_requests import (
+    TimerCaller,
+    TimerOptions,
+    timer_plan,
+    timer_request,
+    timer_schedule,
+    timer_time,
+)
 
 C = TypeVar("C")
 P = ParamSpec("P")
 
-TIMER_DEFINITION = define(TimerKeeper)
-"""The component that timers are instances of; every service has it."""
-
-_LATEST = datetime(9990, 1, 1, tzinfo=UTC)
-_PAGE = 1000
-
 TimerList: TypeAlias = list[TimerStatus]
 TimerHistory: TypeAlias = list[HistoryEntry]
-
-
-class TimerCaller(Protocol):
-    """What a timer scheduler needs of the runtime."""
-
-    @property
-    def targets(self) -> TimerTargets: ...
-    def now_ms(self) -> int: ...
-    def call_blocking(self, request: CallRequest) -> Answer: ...
-    async def call(self, request: CallRequest) -> Answer: ...
-    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]: ...
-    def timers(
-        self,
-        *,
-        name_contains: str | None,
-        failing_only: bool,
-        dead_only: bool,
-        due_before: datetime | None,
-        after: str | None,
-        limit: int,
-    ) -> list[TimerStatus]: ...
-
-
-class _Options(NamedTuple):
-    """How a timer's call is made."""
-
-    max_retries: int | None
-    backoff: Backoff
-    timeout: timedelta
-    metadata: Metadata
 
 
 class TimerScheduler:
@@ -143,8 +90,8 @@ class TimerScheduler:
             InvalidCallError: A time is not in the future, the call leads nowhere, …
             GreenroomError: What every call may raise; see `greenroom.errors`.
         """
-        options = _Options(max_retries, backoff, timeout, metadata)
-        plan = _plan(self._caller, call, options, **_when(self._caller, when))
+        options = TimerOptions(max_retries, backoff, timeout, metadata)
+        plan = timer_plan(self._caller, call, options, **timer_time(self._caller, when))
         self._ask(name, "start", plan)
 
     def start_recurring_timer(  # noqa: PLR0913 - options, by name
@@ -182,9 +129,9 @@ class TimerScheduler:
             InvalidCallError: The expression or the zone is wrong, the call leads nowhere, …
             GreenroomError: What every call may raise.
         """
-        options = _Options(max_retries, backoff, timeout, metadata)
-        schedule = _schedule(self._caller, every, cron, timezone)
-        self._ask(name, "start", _plan(self._caller, call, options, schedule=schedule))
+        options = TimerOptions(max_retries, backoff, timeout, metadata)
+        schedule = timer_schedule(self._caller, every, cron, timezone)
+        self._ask(name, "start", timer_plan(self._caller, call, options, schedule=schedule))
 
     def cancel(self, name: str) -> bool:
         """Forget a timer; returns whether there was one.
@@ -238,7 +185,7 @@ class TimerScheduler:
         return self._caller.history(entity_ref(TIMERS, name), after, limit)
 
     def _ask(self, name: str, handler: str, *args: Any) -> Any:
-        request = _request(name, handler, args)
+        request = timer_request(name, handler, args)
         try:
             return self._caller.call_blocking(request).value
         except BaseException:
@@ -270,8 +217,8 @@ class AsyncTimerScheduler:
         metadata: Metadata = Metadata.EMPTY,
     ) -> None:
         """Make a call once, later; see `TimerScheduler.start_single_timer`."""
-        options = _Options(max_retries, backoff, timeout, metadata)
-        plan = _plan(self._caller, call, options, **_when(self._caller, when))
+        options = TimerOptions(max_retries, backoff, timeout, metadata)
+        plan = timer_plan(self._caller, call, options, **timer_time(self._caller, when))
         await self._ask(name, "start", plan)
 
     async def start_recurring_timer(  # noqa: PLR0913 - options, by name
@@ -288,9 +235,9 @@ class AsyncTimerScheduler:
         metadata: Metadata = Metadata.EMPTY,
     ) -> None:
         """Make a call again and again; see `TimerScheduler.start_recurring_timer`."""
-        options = _Options(max_retries, backoff, timeout, metadata)
-        schedule = _schedule(self._caller, every, cron, timezone)
-        await self._ask(name, "start", _plan(self._caller, call, options, schedule=schedule))
+        options = TimerOptions(max_retries, backoff, timeout, metadata)
+        schedule = timer_schedule(self._caller, every, cron, timezone)
+        await self._ask(name, "start", timer_plan(self._caller, call, options, schedule=schedule))
 
     async def cancel(self, name: str) -> bool:
         """Forget a timer; returns whether there was one."""
@@ -331,7 +278,7 @@ class AsyncTimerScheduler:
         return await asyncio.to_thread(self._caller.history, ref, after, limit)
 
     async def _ask(self, name: str, handler: str, *args: Any) -> Any:
-        request = _request(name, handler, args)
+        request = timer_request(name, handler, args)
         try:
             return (await self._caller.call(request)).value
         except BaseException:
@@ -378,152 +325,3 @@ def timed_action_client(
             "client.for_...(...).deferred(...) returns."
         )
     return TimedActionClient(definition)
-
-
-def stored_timers(  # noqa: PLR0913 - options, by name
-    journal: Journal,
-    codec: Codec,
-    *,
-    name_contains: str | None = None,
-    failing_only: bool = False,
-    dead_only: bool = False,
-    due_before: datetime | None = None,
-    after: str | None = None,
-    limit: int = 100,
-) -> list[TimerStatus]:
-    """Timers as they are stored, in the order of their names. Blocks on the database."""
-    steps = (DEAD,) if dead_only else (RETRYING, DEAD) if failing_only else ()
-    records = journal.latest(
-        TIMERS,
-        after=after,
-        containing=name_contains,
-        due_before=None if due_before is None else _milliseconds("due_before", due_before),
-        steps=steps,
-        limit=limit,
-    )
-    found = ((one.ref.instance, _read(codec, one)) for one in records)
-    return [timer.status(name) for name, timer in found if timer is not None]
-
-
-def stranded(
-    journal: Journal,
-    codec: Codec,
-    targets: TimerTargets,
-    *,
-    goes_on: Callable[[], bool] = lambda: True,
-) -> list[str]:
-    """Each call that the code has no target for, with how many timers wait to make it.
-
-    Blocks on the database, and reads every timer, as long as `goes_on` says so.
-    """
-    lost: dict[str, tuple[int, str]] = {}
-    right: set[tuple[str, str, str]] = set()
-    after = None
-    while goes_on() and (records := journal.latest(TIMERS, after=after, limit=_PAGE)):
-        for record in records:
-            after = record.ref.instance
-            timer = _read(codec, record)
-            if timer is None:
-                continue
-            call = timer.plan.call
-            # The arguments differ from timer to timer, and whether they fit may too.
-            if (call.component, call.handler, call.arguments) in right:
-                continue
-            try:
-                targets.find(call)
-            except TargetGoneError as error:
-                count, example = lost.get(str(error), (0, after))
-                lost[str(error)] = count + 1, example
-            else:
-                right.add((call.component, call.handler, call.arguments))
-        if len(records) < _PAGE:
-            break
-    return [
-        f"{count} timer(s), as {example!r}: {problem}" for problem, (count, example) in lost.items()
-    ]
-
-
-def _read(codec: Codec, record: StoredRecord) -> StoredTimer | None:
-    return None if record.value is None else codec.decode(record.value)
-
-
-def _request(name: str, handler: str, args: tuple[Any, ...]) -> CallRequest:
-    found = TIMER_DEFINITION.handlers[handler]
-    request = CallRequest(
-        entity_ref(TIMERS, name),
-        found,
-        found.bind(args, {}),
-        correlation_id=correlation_id.get(),
-        chain=call_chain.get(),
-    )
-    comes_from(request)
-    return request
-
-
-def _when(caller: TimerCaller, when: timedelta | datetime) -> dict[str, int]:
-    if isinstance(when, timedelta):
-        return {"delay_ms": _duration("a timer's delay", when, now=caller.now_ms())}
-    return {"at_ms": _milliseconds("a timer's time", when)}
-
-
-def _plan(caller: TimerCaller, call: DeferredCall, options: _Options, **when: Any) -> TimerPlan:
-    if not isinstance(call, DeferredCall):
-        raise InvalidCallError(
-            "A timer makes a deferred call, as client.for_workflow(Transfer, 't-1')"
-            f".deferred(Transfer.start, 5), not {call!r:.100}."
-        )
-    try:
-        caller.targets.find(call)
-    except TargetGoneError as error:
-        raise InvalidCallError(f"A timer can't call {call}: {error}") from None
-    retries = options.max_retries
-    if retries is not None and retries < 0:
-        raise InvalidCallError(
-            f"max_retries must be 0 or more, or None for no limit, not {retries}."
-        )
-    return TimerPlan(
-        call,
-        max_retries=retries,
-        backoff=options.backoff,
-        timeout_ms=_duration("timeout", options.timeout, now=caller.now_ms()),
-        metadata=tuple(options.metadata),
-        **when,
-    )
-
-
-def _schedule(
-    caller: TimerCaller, every: timedelta | None, cron: str | None, timezone: str
-) -> Schedule:
-    if (every is None) == (cron is None):
-        raise InvalidCallError("A recurring timer needs every=... or cron=..., one of them.")
-    now = caller.now_ms()
-    every_ms = None if every is None else _duration("every", every, now=now)
-    schedule = Schedule(every_ms, cron, timezone)
-    try:
-        schedule.first(now)
-    except ValueError as error:
-        raise InvalidCallError(f"{str(error).rstrip('.')}.") from None
-    return schedule
-
-
-def _duration(what: str, duration: timedelta, *, now: int) -> int:
-    """In milliseconds, one at least."""
-    try:
-        check_duration(what, duration)
-    except (TypeError, ValueError) as error:
-        raise InvalidCallError(f"{error}.") from None
-    milliseconds = max(1, int(duration.total_seconds() * 1000))
-    if now + milliseconds > _LATEST.timestamp() * 1000:
-        raise InvalidCallError(f"{what} leads past the year {_LATEST.year}: {duration}.")
-    return milliseconds
-
-
-def _milliseconds(what: str, at: datetime) -> int:
-    if not isinstance(at, datetime) or at.tzinfo is None:
-        raise InvalidCallError(
-            f"{what} must be a datetime with a time zone, as datetime(2030, 1, 1, tzinfo=UTC), "
-            f"not {at!r}."
-        )
-    if at.year > _LATEST.year:
-        raise InvalidCallError(f"{what} is past the year {_LATEST.year}: {at}.")
-    return round(at.timestamp() * 1000)
