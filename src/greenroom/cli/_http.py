@@ -64,5 +64,6 @@ def post(
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise CommandFailed(
-            f"No service answers at {url}: {reason}. Start it with: greenroom run …"
+            f"No service answers at {url}: {reason}. "
+            "Start it with: greenroom run …, or say with --url where it is"
         ) from None

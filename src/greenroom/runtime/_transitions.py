@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -236,9 +237,12 @@ class Planner:
 
     def _fan_out(self, base: Position, what: FanOut, number: int) -> Position:
         then = self._step(MethodCall(what.then))
-        if not then.parameters or then.result is not None:
+        others = list(then.signature.parameters.values())[2:]
+        needed = [one.name for one in others if one.default is inspect.Parameter.empty]
+        if not then.parameters or then.result is not None or needed:
             raise TypeError(
-                f"{then.method} takes the results, so it must be a step with a parameter for them"
+                f"{then.method} takes the results, so it must be a step with one parameter for "
+                "them, a list"
             )
         if not what.branches:
             return _at(base, number, step=self._with_results(then, []))

@@ -123,10 +123,13 @@ def _wrong_recovery(definition: ComponentDefinition, where: str, policy: Retry) 
     target = policy.failover_to
     if isinstance(target, Compensate):
         target = target.then
+        if target is not None and not isinstance(target, MethodCall):
+            yield f"{where}: then of Compensate is a step as call(self.step, ...), not {target!r}"
+            target = None
     if isinstance(target, MethodCall):
         yield from _wrong_step(definition, where, target)
     elif target is not None and not isinstance(target, Fail):
-        yield f"{where}: failover_to is a step as call(self.refund), Fail(...) or Compensate()"
+        yield f"{where}: failover_to is a step as call(self.step, ...), Fail(...) or Compensate()"
     for kind, inner in policy.on.items():
         yield from _wrong_recovery(definition, f"{where}.on[{kind.__name__}]", inner)
 

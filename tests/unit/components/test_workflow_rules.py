@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from greenroom import (
     BranchEffect,
+    Compensate,
     ComponentClient,
     Effect,
     Retry,
@@ -208,6 +209,16 @@ class Other(Workflow[int]):
         (
             lambda self: WorkflowSettings(recovery=Retry(1, failover_to=call(self.quote))),
             "quote is a branch",
+        ),
+        (
+            lambda self: WorkflowSettings(
+                recovery=Retry(1, failover_to=Compensate(then=self.work))
+            ),
+            "then of Compensate is a step as call(self.step, ...), not <bound method",
+        ),
+        (
+            lambda self: WorkflowSettings(recovery=Retry(1, failover_to=self.work)),
+            "failover_to is a step as call(self.step, ...), Fail(...) or Compensate()",
         ),
         (
             lambda self: WorkflowSettings(

@@ -31,6 +31,7 @@ from greenroom import (
     component,
     step,
 )
+from greenroom.errors import HandlerError
 from greenroom.testkit import ServiceTestKit, StepCall, WorkflowTestKit
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -465,3 +466,46 @@ class Poison(Workflow[None]):
     @step
     def fail(self) -> StepEffect:
         raise ValueError("always")
+
+
+@component("join-rules")
+class JoinRules(Workflow[int]):
+    def empty_state(self) -> int:
+        return 0
+
+    def start(self, which: str) -> Effect[str]:
+        then = {"two": self.two, "none": self.none, "extra": self.extra}[which]
+        return self.effects.parallel(call(self.work), then=then).then_reply("ok")  # type: ignore[arg-type]
+
+    @step
+    def work(self) -> BranchEffect[int]:
+        return self.step_effects.result(1)
+
+    @step
+    def two(self, first: int, second: int) -> StepEffect:
+        return self.step_effects.end()
+
+    @step
+    def none(self) -> StepEffect:
+        return self.step_effects.end()
+
+    @step
+    def extra(self, results: list[int], more: int = 2) -> StepEffect:
+        return self.step_effects.update_state(results[0] + more).end()
+
+
+@pytest.mark.parametrize("which", ["two", "none"])
+def test_a_step_that_can_not_take_the_results_is_told_before_any_branch_runs(
+    which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with WorkflowTestKit(JoinRules) as kit:
+        with pytest.raises(HandlerError):
+            kit.ask(JoinRules.start, which)
+        assert kit.trace == []
+        assert f"{which} takes the results, so it must be a step with one parameter" in caplog.text
+
+
+def test_a_step_that_takes_the_results_may_have_defaults() -> None:
+    with WorkflowTestKit(JoinRules) as kit:
+        kit.ask(JoinRules.start, "extra")
+        assert (kit.status().status, kit.state) == ("ended", 3)
