@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.server import ServerProcess
 
 BANK = "tests.support.killed_bank:service"
-RICH, FROZEN = 10_000_000, 5_000
+RICH, FROZEN = 100_000_000, 5_000
 END_SECONDS = 40.0
 
 
