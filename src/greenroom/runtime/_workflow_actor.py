@@ -532,11 +532,12 @@ class WorkflowActor(EntityActor):
 
     def _do_what_is_due(self) -> None:
         now = self.host.clock.now_ms()
-        position = self.position
         self._due_at = None
-        for run in self._runs.take_timed_out(now):
+        # One at a time: where the first leads elsewhere, the others are thrown away.
+        while (run := self._runs.take_timed_out(now)) is not None:
             seconds = ((run.times_out_at or 0) - run.started_at) / 1000
             self._attempt_failed(run, StepTimeoutError(run.name, seconds=seconds))
+        position = self.position
         if position.delete_at is not None and now >= position.delete_at:
             call, answer = self._own_call()
             self._transit(call, Transition(Delete()), {"by": "expiry", "name": ""}, answer)
