@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from greenroom import (
-    Backoff,
     BranchEffect,
+    ChildOutcome,
     ComponentClient,
     Effect,
     Fail,
@@ -23,6 +23,9 @@ from greenroom import (
     component,
     step,
 )
+from greenroom.errors import HandlerError
+from greenroom.ids import EntityRef
+from greenroom.persistence import Chain, CommandWrite, Encoded, NewRecord, RecordKind
 from greenroom.runtime import Runtime
 from greenroom.settings import Settings
 from greenroom.testkit import ManualClock
@@ -57,6 +60,36 @@ class Stage:
 stage = Stage()
 
 
+class UnshowableError(Exception):
+    """Its text can't be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("a bug in an error")
+
+
+@component("careless")
+class Careless(Workflow[int]):
+    """Says of all its steps what is no good for compensations."""
+
+    def empty_state(self) -> int:
+        return 0
+
+    def settings(self) -> WorkflowSettings:
+        failed = Retry(max_retries=1, backoff=QUICK, failover_to=Fail("enough"))
+        return WorkflowSettings(recovery=failed)
+
+    def start(self) -> Effect[str]:
+        recorded = self.effects.compensate_with(self.undo, 1).compensate_with(self.undo, 2)
+        return recorded.compensate("changed my mind").then_reply("compensating")
+
+    @step
+    def undo(self, number: int) -> StepEffect:
+        stage.trace.append(f"undo {number}")
+        if stage.trace.count(f"undo {number}") < 5:
+            raise ValueError("not yet")
+        return self.step_effects.done()
+
+
 @component("clumsy")
 class Clumsy(Workflow[int]):
     """Does everything that one should not."""
@@ -81,7 +114,64 @@ class Clumsy(Workflow[int]):
         branches = [call(self.strict_branch), call(self.branch), call(self.branch)]
         return self.effects.parallel(*branches, then=self.collect).then_reply("fanned out")
 
+    def fan_out_wrongly(self) -> Effect[str]:
+        fanned = self.effects.parallel(call(self.branch), then=self.wants_more)  # type: ignore[arg-type]
+        return fanned.then_reply("fanned out")
+
+    def read_wrongly(self) -> ReadOnlyEffect[int]:
+        raise RuntimeError("a bug in a read")
+
+    def read(self) -> ReadOnlyEffect[int]:
+        return self.effects.reply(self.state)
+
+    def stop(self) -> Effect[str]:
+        return self.effects.end("stopped").then_reply("stopped")
+
+    def set(self, to: int) -> Effect[int]:
+        return self.effects.update_state(to).then_reply(to)
+
+    def send(self, children: list[str]) -> Effect[str]:
+        starts = [
+            self.client.for_workflow(Clumsy, one).deferred(Clumsy.wait, "in a child")
+            for one in children
+        ]
+        return self.effects.parallel(*starts, then=self.welcome).then_reply("sent")
+
+    def wait(self, reason: str) -> Effect[str]:
+        return self.effects.pause(reason).then_reply("waiting")
+
     # -- steps
+
+    @step
+    def welcome(self, outcomes: list[ChildOutcome]) -> StepEffect:
+        return self.step_effects.end("welcome")
+
+    @step
+    def wants_more(self, results: list[int], more: str) -> StepEffect:
+        return self.step_effects.end(more)
+
+    @step
+    def work(self) -> StepEffect:
+        stage.hold("work")
+        return self.step_effects.end("worked")
+
+    @step
+    def cancels_wrongly(self) -> StepEffect:
+        def fail() -> None:
+            raise RuntimeError("a bug in a callback")
+
+        cancellation = self.step_context.cancellation
+        cancellation.on_cancel(fail)
+        cancellation.on_cancel(lambda: stage.trace.append("cancelled"))
+        stage.hold("cancels")
+        return self.step_effects.end()
+
+    @step
+    def raises_wrongly(self) -> StepEffect:
+        stage.trace.append("raises")
+        if len(stage.trace) < 3:
+            raise UnshowableError
+        return self.step_effects.end(self.step_context.last_error)
 
     @step
     def last(self) -> StepEffect:
@@ -112,7 +202,7 @@ class Running:
     def __init__(self, url: str) -> None:
         self.clock = ManualClock()
         settings = Settings(database_url=url, sweep_every=timedelta(seconds=0.05))
-        self.runtime = Runtime([Counter, Clumsy], settings=settings, clock=self.clock)
+        self.runtime = Runtime([Counter, Clumsy, Careless], settings=settings, clock=self.clock)
         self.runtime.start()
 
     def clumsy(self, name: str = "c") -> WorkflowClient[Clumsy]:
@@ -164,3 +254,98 @@ def test_of_branches_that_time_out_together_the_first_leads_elsewhere(running: R
         ("attempt", "strict_branch"),
         ("step", "last"),
     ]
+
+
+# -- commands ------------------------------------------------------------------------------
+
+
+def test_a_read_that_raises_does_not_disturb_the_step(running: Running) -> None:
+    running.clumsy().ask(Clumsy.start_at, "work")
+    stage.wait_for(1)
+    for _ in range(12):
+        with pytest.raises(HandlerError):
+            running.clumsy().ask(Clumsy.read_wrongly)
+
+    assert running.clumsy().ask(Clumsy.read) == 0
+    stage.gate.set()
+    assert running.comes_to("ended")
+    assert stage.trace == ["work"]
+
+
+def test_a_step_for_results_takes_nothing_else(running: Running) -> None:
+    with pytest.raises(HandlerError):
+        running.clumsy().ask(Clumsy.fan_out_wrongly)
+    assert running.clumsy().status().status == "not-started"
+
+
+def test_commands_do_not_wait_for_the_end_of_children(running: Running) -> None:
+    running.clumsy().ask(Clumsy.send, ["a", "b"])
+    assert running.comes_to("paused", "a")
+    assert running.comes_to("paused", "b")
+
+    assert running.clumsy().ask(Clumsy.set, 7) == 7
+    running.clumsy("a").ask(Clumsy.stop)
+    assert running.clumsy().ask(Clumsy.stop) == "stopped"
+
+    assert running.comes_to("terminated", "b")
+    assert running.clumsy("a").status().status == "ended"
+    assert running.runtime.client.state_at(Clumsy, "c") == 7
+
+
+# -- steps ---------------------------------------------------------------------------------
+
+
+def test_a_callback_that_raises_keeps_nothing_from_being_cancelled(running: Running) -> None:
+    running.clumsy().ask(Clumsy.start_at, "cancels_wrongly")
+    stage.wait_for(1)
+    running.clumsy().terminate("enough")
+
+    assert running.clumsy().status().status == "terminated"
+    assert stage.trace == ["cancels", "cancelled"]
+
+
+def test_an_error_that_can_t_be_shown_is_an_error_like_another(running: Running) -> None:
+    running.clumsy().ask(Clumsy.start_at, "raises_wrongly")
+
+    def is_over() -> bool:
+        running.advance(SECOND)
+        return running.clumsy().status().status == "ended"
+
+    assert eventually(is_over)
+    assert running.clumsy().status().reason == "UnshowableError (which can't be shown)"
+
+
+def test_compensations_are_not_given_up_by_what_is_said_of_all_steps(running: Running) -> None:
+    careless = running.runtime.client.for_workflow(Careless, "c")
+    careless.ask(Careless.start)
+
+    def is_over() -> bool:
+        running.advance(SECOND)
+        return careless.status().status == "failed"
+
+    assert eventually(is_over)
+    assert careless.status().reason == "changed my mind"
+    assert stage.trace == ["undo 2"] * 5 + ["undo 1"] * 5
+
+
+# -- children ------------------------------------------------------------------------------
+
+
+def make_unreadable(runtime: Runtime, ref: EntityRef) -> None:
+    """Store what no code can read."""
+    store = runtime._store.journal
+    head = store.load(ref).head
+    record = NewRecord(RecordKind.TRANSITION, Encoded("int", 99, b"1"), b"{}")
+    [outcome] = store.commit([Chain(ref, "workflow", head, [CommandWrite([record])])])
+    assert outcome.error is None
+
+
+def test_a_child_that_can_t_be_told_keeps_the_others_from_nothing(running: Running) -> None:
+    make_unreadable(running.runtime, EntityRef("clumsy", "a"))
+    running.clumsy().ask(Clumsy.send, ["a", "b"])
+    assert running.comes_to("paused", "b")
+    running.clumsy().terminate("enough")
+
+    assert running.comes_to("terminated", "b")
+    assert running.clumsy().status().status == "terminated"
+    assert "children" not in [cause for cause, _ in running.causes()]

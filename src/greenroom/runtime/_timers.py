@@ -36,6 +36,8 @@ from greenroom.components import (
     TimerPlan,
     TimerStatus,
     check_duration,
+    check_kind,
+    check_retries,
     define,
 )
 from greenroom.errors import InvalidCallError
@@ -144,7 +146,7 @@ class TimerScheduler:
             GreenroomError: What every call may raise; see `greenroom.errors`.
         """
         options = _Options(max_retries, backoff, timeout, metadata)
-        plan = _plan(self._caller, call, options, **_when(self._caller, when))
+        plan = _plan(self._caller, call, options, **_when(when))
         self._ask(name, "start", plan)
 
     def start_recurring_timer(  # noqa: PLR0913 - options, by name
@@ -271,7 +273,7 @@ class AsyncTimerScheduler:
     ) -> None:
         """Make a call once, later; see `TimerScheduler.start_single_timer`."""
         options = _Options(max_retries, backoff, timeout, metadata)
-        plan = _plan(self._caller, call, options, **_when(self._caller, when))
+        plan = _plan(self._caller, call, options, **_when(when))
         await self._ask(name, "start", plan)
 
     async def start_recurring_timer(  # noqa: PLR0913 - options, by name
@@ -460,9 +462,9 @@ def _request(name: str, handler: str, args: tuple[Any, ...]) -> CallRequest:
     return request
 
 
-def _when(caller: TimerCaller, when: timedelta | datetime) -> dict[str, int]:
+def _when(when: timedelta | datetime) -> dict[str, int]:
     if isinstance(when, timedelta):
-        return {"delay_ms": _duration("a timer's delay", when, now=caller.now_ms())}
+        return {"delay_ms": _duration("a timer's delay", when)}
     return {"at_ms": _milliseconds("a timer's time", when)}
 
 
@@ -476,16 +478,17 @@ def _plan(caller: TimerCaller, call: DeferredCall, options: _Options, **when: An
         caller.targets.find(call)
     except TargetGoneError as error:
         raise InvalidCallError(f"A timer can't call {call}: {error}") from None
-    retries = options.max_retries
-    if retries is not None and retries < 0:
-        raise InvalidCallError(
-            f"max_retries must be 0 or more, or None for no limit, not {retries}."
-        )
+    try:
+        check_retries(options.max_retries)
+        check_kind("backoff", options.backoff, Backoff)
+        check_kind("metadata", options.metadata, Metadata)
+    except (TypeError, ValueError) as error:
+        raise InvalidCallError(f"{error}.") from None
     return TimerPlan(
         call,
-        max_retries=retries,
+        max_retries=options.max_retries,
         backoff=options.backoff,
-        timeout_ms=_duration("timeout", options.timeout, now=caller.now_ms()),
+        timeout_ms=_duration("timeout", options.timeout),
         metadata=tuple(options.metadata),
         **when,
     )
@@ -496,26 +499,22 @@ def _schedule(
 ) -> Schedule:
     if (every is None) == (cron is None):
         raise InvalidCallError("A recurring timer needs every=... or cron=..., one of them.")
-    now = caller.now_ms()
-    every_ms = None if every is None else _duration("every", every, now=now)
+    every_ms = None if every is None else _duration("every", every)
     schedule = Schedule(every_ms, cron, timezone)
     try:
-        schedule.first(now)
+        schedule.first(caller.now_ms())
     except ValueError as error:
         raise InvalidCallError(f"{str(error).rstrip('.')}.") from None
     return schedule
 
 
-def _duration(what: str, duration: timedelta, *, now: int) -> int:
+def _duration(what: str, duration: timedelta) -> int:
     """In milliseconds, one at least."""
     try:
         check_duration(what, duration)
     except (TypeError, ValueError) as error:
         raise InvalidCallError(f"{error}.") from None
-    milliseconds = max(1, int(duration.total_seconds() * 1000))
-    if now + milliseconds > _LATEST.timestamp() * 1000:
-        raise InvalidCallError(f"{what} leads past the year {_LATEST.year}: {duration}.")
-    return milliseconds
+    return max(1, int(duration.total_seconds() * 1000))
 
 
 def _milliseconds(what: str, at: datetime) -> int:

@@ -240,6 +240,7 @@ class Planner:
             raise TypeError(
                 f"{then.method} takes the results, so it must be a step with a parameter for them"
             )
+        then.bind(MethodCall(what.then, ([],)))
         if not what.branches:
             return _at(base, number, step=self._with_results(then, []))
         branches = tuple(self._branch(one) for one in what.branches)
