@@ -795,7 +795,10 @@ NAIVE = datetime(2031, 1, 1)
         (lambda t, c: t.start_single_timer("t", -SECOND, c), "a timer's delay needs a time above"),
         (lambda t, c: t.start_single_timer("t", 5, c), "must be a datetime with a time zone"),
         (lambda t, c: t.start_single_timer("t", NAIVE, c), "must be a datetime with a time zone"),
-        (lambda t, c: t.start_single_timer("t", timedelta.max, c), "leads past the year 9990"),
+        (lambda t, c: t.start_single_timer("t", timedelta.max, c), "365000 days at most"),
+        (lambda t, c: t.start_single_timer("t", SECOND, c, max_retries=1.5), "max_retries must be"),
+        (lambda t, c: t.start_single_timer("t", SECOND, c, backoff=SECOND), "backoff must be"),
+        (lambda t, c: t.start_single_timer("t", SECOND, c, metadata={}), "metadata must be"),
         (
             lambda t, c: t.start_single_timer("t", datetime.max.replace(tzinfo=UTC), c),
             "is past the year 9990",

@@ -778,7 +778,9 @@ def test_what_was_done_is_taken_back_in_reverse(running: Running, script: Script
 
     assert comes_to(running.journey("j"), "failed")
     assert script.trace == ["reserve 1", "reserve 2", "reserve 3", "cancel 2", "cancel 1"]
-    assert running.journey("j").status().reason == "step reserve failed: ValueError: no room 3"
+    reason = "step reserve failed: ValueError: no room 3"
+    assert running.journey("j").status().reason == reason
+    assert script.seen == [reason, reason]
 
 
 def test_what_succeeds_is_not_taken_back(running: Running, script: Script) -> None:

@@ -279,7 +279,7 @@ class Journeys(Workflow[Journey]):
 
     @step
     def cancel(self, number: int) -> StepEffect:
-        script.enter(f"cancel {number}")
+        script.enter(f"cancel {number}", self.step_context.reason)
         return self.step_effects.done()
 
 

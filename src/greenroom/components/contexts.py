@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -20,6 +21,8 @@ from greenroom.components.principals import ANONYMOUS, Claims, Principal
 from greenroom.errors import AccessDeniedError, StepCancelledError, ToolError
 
 A = TypeVar("A")
+
+_log = logging.getLogger("greenroom.workflows")
 
 TIMER_KEY = "greenroom-timer"
 DUE_AT_KEY = "greenroom-due-at"
@@ -136,7 +139,11 @@ class Cancellation:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:
+                # Whoever cancels has others to tell, and a workflow to lead on.
+                _log.exception("An on_cancel of a step failed")
 
 
 @dataclass(slots=True)
@@ -157,6 +164,8 @@ class StepContext:
     """When the attempt counts as failed."""
     last_error: str | None = None
     """What the attempt before failed with."""
+    reason: str | None = None
+    """Why what was done is taken back, in compensations and in the step after them."""
 
 
 @dataclass(frozen=True, slots=True)

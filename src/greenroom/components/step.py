@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from types import NoneType
+from typing import Any, ParamSpec, TypeVar, get_args, overload
+
+from greenroom.ids import without_surrogates
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__greenroom_step__"
+
+MAX_DURATION = timedelta(days=365_000)
+"""Of anything that is waited for. What leads past the year 9999 has no date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +72,13 @@ class Backoff:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.min < timedelta(0) or self.max < self.min:
-            message = f"Backoff needs 0 <= min <= max, not min={self.min} and max={self.max}."
+        if not timedelta(0) <= self.min <= self.max <= MAX_DURATION:
+            message = (
+                f"Backoff needs 0 <= min <= max, and {MAX_DURATION.days} days at most, not "
+                f"min={self.min} and max={self.max}."
+            )
             raise ValueError(message)
-        if self.factor < 1 or not 0 <= self.jitter <= 1:
+        if not 1 <= self.factor < math.inf or not 0 <= self.jitter <= 1:
             message = (
                 f"Backoff needs a factor of 1 or more and a jitter of 0 to 1, not {self.factor} "
                 f"and {self.jitter}."
@@ -83,8 +93,12 @@ class Backoff:
             share: How much of the jitter is added, from 0 to 1; the runtime draws it.
         """
         # Above 64 doublings every pause is the longest one; the power would not fit a float.
-        grown = self.min.total_seconds() * self.factor ** min(attempt - 1, 64)
-        return min(grown, self.max.total_seconds()) * (1 + self.jitter * share)
+        longest = self.max.total_seconds()
+        try:
+            grown = self.min.total_seconds() * self.factor ** min(attempt - 1, 64)
+        except OverflowError:
+            grown = longest
+        return min(grown, longest) * (1 + self.jitter * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +148,16 @@ class Retry:
     on: Mapping[type[Exception], Retry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.max_retries is not None and self.max_retries < 0:
-            message = f"max_retries must be 0 or more, or None for no limit, not {self.max_retries}"
-            raise ValueError(message)
+        check_retries(self.max_retries)
+        check_kind("backoff", self.backoff, Backoff)
+        given_up = self.give_up_on
+        if not isinstance(given_up, tuple) or not all(map(_is_error, given_up)):
+            message = f"give_up_on must be a tuple of errors, as (ValueError,), not {given_up!r}"
+            raise TypeError(message)
+        for kind, policy in self.on.items():
+            if not _is_error(kind) or not isinstance(policy, Retry):
+                message = f"on must have errors and what to do, as {{OSError: Retry(2)}}: {self.on}"
+                raise TypeError(message)
 
     def for_error(self, error: BaseException) -> Retry:
         """The policy that counts for an error."""
@@ -161,6 +182,7 @@ class StepSettings:
 
     def __post_init__(self) -> None:
         check_duration("timeout", self.timeout)
+        check_kind("recovery", self.recovery, Retry | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +236,7 @@ def step(
 
     def mark(made: F) -> F:
         check_duration("timeout", timeout)
+        check_kind("recovery", recovery, Retry | None)
         setattr(made, _MARK, StepMark(name, timeout, recovery))
         return made
 
@@ -239,16 +262,37 @@ def check_reason(reason: str | None) -> None:
     """Raises `ValueError` for a reason that says nothing or too much."""
     if reason is None:
         return
-    if not isinstance(reason, str) or not reason.strip() or len(reason) > MAX_REASON:
+    is_text = isinstance(reason, str) and without_surrogates(reason) == reason
+    if not is_text or not reason.strip() or len(reason) > MAX_REASON:
         message = (
-            f"a reason is text of 1 to {MAX_REASON} characters that is not only blank, not "
-            f"{reason!r:.80}; leave it out if there is none"
+            f"a reason is text of 1 to {MAX_REASON} characters that is not only blank, and that "
+            f"UTF-8 has, not {reason!r:.80}; leave it out if there is none"
         )
         raise ValueError(message)
 
 
+def check_kind(what: str, value: object, kind: Any) -> None:
+    """Raises `TypeError` for a value of another kind."""
+    if not isinstance(value, kind):
+        kinds = [one.__name__ for one in get_args(kind) if one is not NoneType] or [kind.__name__]
+        name = " or ".join(kinds)
+        message = f"{what} must be a {name}, not {value!r:.80}"
+        raise TypeError(message)
+
+
+def check_retries(retries: int | None) -> None:
+    """Raises `ValueError` for what is no number of retries."""
+    if retries is not None and (type(retries) is not int or retries < 0):
+        message = f"max_retries must be 0 or more, or None for no limit, not {retries!r:.80}"
+        raise ValueError(message)
+
+
+def _is_error(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
 def check_duration(what: str, duration: timedelta | None) -> None:
-    """Raises for what is no time above zero."""
+    """Raises for what is no time above zero, or for ever."""
     if duration is None:
         return
     if not isinstance(duration, timedelta):
@@ -256,4 +300,10 @@ def check_duration(what: str, duration: timedelta | None) -> None:
         raise TypeError(message)
     if duration <= timedelta(0):
         message = f"{what} needs a time above zero, not {duration}"
+        raise ValueError(message)
+    if duration > MAX_DURATION:
+        message = (
+            f"{what} may be {MAX_DURATION.days} days at most, not {duration}; leave it out where "
+            "there is no limit"
+        )
         raise ValueError(message)

@@ -15,6 +15,7 @@ from greenroom.components.step import (
     Retry,
     StepSettings,
     check_duration,
+    check_kind,
 )
 from greenroom.components.workflow_effects import STEP, WORKFLOW, StepEffects, WorkflowEffects
 
@@ -58,6 +59,10 @@ class WorkflowSettings:
     renamed_steps: Mapping[str, str | Callable[..., object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_kind("recovery", self.recovery, Retry)
+        check_kind("on_timeout", self.on_timeout, MethodCall | None)
+        for name, one in self.steps.items():
+            check_kind(f"steps[{name!r}]", one, StepSettings)
         check_duration("timeout", self.timeout)
         check_duration("step_timeout", self.step_timeout)
         check_duration("keep_history", self.keep_history)

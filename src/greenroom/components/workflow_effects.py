@@ -15,6 +15,7 @@ from greenroom.components.step import (
     Fail,
     MethodCall,
     check_duration,
+    check_kind,
     check_reason,
 )
 
@@ -172,6 +173,7 @@ class Transitions(Generic[T]):
         """
         check_reason(reason)
         check_duration("timeout", timeout)
+        check_kind("on_timeout", on_timeout, MethodCall | None)
         if (timeout is None) != (on_timeout is None):
             message = "pause needs both timeout and on_timeout, or neither"
             raise ValueError(message)
@@ -349,8 +351,8 @@ def _not_none(state: Any) -> Any:
 
 
 def _positive(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        message = f"max_concurrency must be 1 or more, not {limit}"
+    if limit is not None and (type(limit) is not int or limit < 1):
+        message = f"max_concurrency must be a whole number, 1 or more, not {limit!r}"
         raise ValueError(message)
     return limit
 

@@ -48,5 +48,8 @@ def cause_of_attempt(
 def said(error: BaseException) -> str:
     """What is stored of an error: text that every database takes, and not too much of it."""
     ours = isinstance(error, GreenroomError)
-    text = str(error) if ours else f"{type(error).__name__}: {error}"
+    try:
+        text = str(error) if ours else f"{type(error).__name__}: {error}"
+    except Exception:
+        text = f"{type(error).__name__} (which can't be shown)"
     return "".join(one if one == "\n" or one.isprintable() else "?" for one in text[:MAX_TEXT])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from greenroom.components import OUTCOME, TERMINATE, ChildOutcome
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
     from greenroom.runtime._position import StoredCommand
     from greenroom.runtime._step_engine import StepEngine
 
+_log = logging.getLogger("greenroom.workflows")
+
 WAIT_SECONDS = 300.0
 """How long one question for the outcome waits; then it is asked again."""
 PAUSE_SECONDS = 0.5
 """Before a question that could not be asked is asked again."""
+LONGEST_PAUSE_SECONDS = 30.0
+"""Before children are told again that could not be told; doubled up to this."""
 
 
 async def run_child(
@@ -62,22 +67,26 @@ async def tell_children(
     engine: StepEngine, children: tuple[tuple[str, str], ...], reason: str
 ) -> None:
     """Terminate children, and come back when all of them know."""
-    for component, instance in children:
-        await _terminate(engine, EntityRef(component, instance), reason)
-
-
-async def _terminate(engine: StepEngine, ref: EntityRef, reason: str) -> None:
-    handler = _definition(engine, ref.component).operations[TERMINATE]
+    left = [EntityRef(*one) for one in children]
+    pause = PAUSE_SECONDS
     while True:
-        try:
-            await engine.call(CallRequest(ref, handler, (reason,)))
-        except GreenroomError as error:
-            # Whether or not it was done, doing it twice does no harm.
-            if not error.retryable and not isinstance(error, CallTimeoutError):
-                raise
-            await asyncio.sleep(PAUSE_SECONDS)
-        else:
+        # One that can't be told, now or ever, keeps none of the others waiting.
+        left = [one for one in left if not await _is_terminated(engine, one, reason)]
+        if not left:
             return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def _is_terminated(engine: StepEngine, ref: EntityRef, reason: str) -> bool:
+    try:
+        handler = _definition(engine, ref.component).operations[TERMINATE]
+        await engine.call(CallRequest(ref, handler, (reason,)))
+    except GreenroomError as error:
+        # Whether or not it was done, doing it twice does no harm.
+        _log.warning("%s can't be terminated, and is told again: %s", ref, error)
+        return False
+    return True
 
 
 def _definition(engine: StepEngine, component: str) -> ComponentDefinition:

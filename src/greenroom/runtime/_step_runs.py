@@ -54,17 +54,14 @@ class StepRuns:
         del self._runs[run.branch]
         return True
 
-    def take_timed_out(self, now: int) -> list[StepRun]:
-        """Take out the attempts that have run past their timeouts, and stop them."""
-        late = [
-            one
-            for one in self._runs.values()
-            if one.times_out_at is not None and now >= one.times_out_at
-        ]
-        for one in late:
-            del self._runs[one.branch]
-            one.cancel(self._host.engine)
-        return late
+    def take_timed_out(self, now: int) -> StepRun | None:
+        """Take out an attempt that has run past its timeout, if there is one, and stop it."""
+        for one in self._runs.values():
+            if one.times_out_at is not None and now >= one.times_out_at:
+                del self._runs[one.branch]
+                one.cancel(self._host.engine)
+                return one
+        return None
 
     def next_timeout(self) -> int | None:
         """When the first attempt runs past its timeout."""
@@ -106,6 +103,7 @@ class StepRuns:
             started_at=to_datetime(run.started_at),
             deadline=to_datetime(run.times_out_at),
             last_error=attempts.error,
+            reason=position.reason,
         )
         given = decode_input(host.step_codec, definition, stored)
         function = partial(definition.function, host.new_object(session), **given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import threading
@@ -99,7 +100,9 @@ class StepThreads:
                 return
             work.given_up = True
             if not work.started:
-                self._waiting.remove(work)
+                # A stop has emptied the line.
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(work)
                 return
             self._counted -= 1
             if self._waiting and self._counted < self._limit:

@@ -14,6 +14,8 @@ from greenroom.components import (
     TimerKeeper,
     TimerPlan,
     check_duration,
+    check_kind,
+    check_retries,
     define,
 )
 from greenroom.errors import InvalidCallError
@@ -78,10 +80,10 @@ def timer_request(name: str, handler: str, args: tuple[Any, ...]) -> CallRequest
     return request
 
 
-def timer_time(caller: TimerCaller, when: timedelta | datetime) -> dict[str, int]:
+def timer_time(when: timedelta | datetime) -> dict[str, int]:
     """When a timer fires, as `TimerPlan` takes it: after a delay, or at a time."""
     if isinstance(when, timedelta):
-        return {"delay_ms": _duration("a timer's delay", when, now=caller.now_ms())}
+        return {"delay_ms": _duration("a timer's delay", when)}
     return {"at_ms": milliseconds_of("a timer's time", when)}
 
 
@@ -98,16 +100,17 @@ def timer_plan(
         caller.targets.find(call)
     except TargetGoneError as error:
         raise InvalidCallError(f"A timer can't call {call}: {error}") from None
-    retries = options.max_retries
-    if retries is not None and retries < 0:
-        raise InvalidCallError(
-            f"max_retries must be 0 or more, or None for no limit, not {retries}."
-        )
+    try:
+        check_retries(options.max_retries)
+        check_kind("backoff", options.backoff, Backoff)
+        check_kind("metadata", options.metadata, Metadata)
+    except (TypeError, ValueError) as error:
+        raise InvalidCallError(f"{error}.") from None
     return TimerPlan(
         call,
-        max_retries=retries,
+        max_retries=options.max_retries,
         backoff=options.backoff,
-        timeout_ms=_duration("timeout", options.timeout, now=caller.now_ms()),
+        timeout_ms=_duration("timeout", options.timeout),
         metadata=tuple(options.metadata),
         **when,
     )
@@ -119,26 +122,22 @@ def timer_schedule(
     """When a recurring timer fires; raises `InvalidCallError` for what is never, or no time."""
     if (every is None) == (cron is None):
         raise InvalidCallError("A recurring timer needs every=... or cron=..., one of them.")
-    now = caller.now_ms()
-    every_ms = None if every is None else _duration("every", every, now=now)
+    every_ms = None if every is None else _duration("every", every)
     schedule = Schedule(every_ms, cron, timezone)
     try:
-        schedule.first(now)
+        schedule.first(caller.now_ms())
     except ValueError as error:
         raise InvalidCallError(f"{str(error).rstrip('.')}.") from None
     return schedule
 
 
-def _duration(what: str, duration: timedelta, *, now: int) -> int:
+def _duration(what: str, duration: timedelta) -> int:
     """In milliseconds, one at least."""
     try:
         check_duration(what, duration)
     except (TypeError, ValueError) as error:
         raise InvalidCallError(f"{error}.") from None
-    milliseconds = max(1, int(duration.total_seconds() * 1000))
-    if now + milliseconds > _LATEST.timestamp() * 1000:
-        raise InvalidCallError(f"{what} leads past the year {_LATEST.year}: {duration}.")
-    return milliseconds
+    return max(1, int(duration.total_seconds() * 1000))
 
 
 def milliseconds_of(what: str, at: datetime) -> int:

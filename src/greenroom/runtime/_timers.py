@@ -91,7 +91,7 @@ class TimerScheduler:
             GreenroomError: What every call may raise; see `greenroom.errors`.
         """
         options = TimerOptions(max_retries, backoff, timeout, metadata)
-        plan = timer_plan(self._caller, call, options, **timer_time(self._caller, when))
+        plan = timer_plan(self._caller, call, options, **timer_time(when))
         self._ask(name, "start", plan)
 
     def start_recurring_timer(  # noqa: PLR0913 - options, by name
@@ -218,7 +218,7 @@ class AsyncTimerScheduler:
     ) -> None:
         """Make a call once, later; see `TimerScheduler.start_single_timer`."""
         options = TimerOptions(max_retries, backoff, timeout, metadata)
-        plan = timer_plan(self._caller, call, options, **timer_time(self._caller, when))
+        plan = timer_plan(self._caller, call, options, **timer_time(when))
         await self._ask(name, "start", plan)
 
     async def start_recurring_timer(  # noqa: PLR0913 - options, by name

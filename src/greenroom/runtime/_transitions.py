@@ -149,7 +149,8 @@ class Planner:
             base = replace(base, compensations=tuple(rest), compensating=True)
             return _at(base, number, step=latest, reason=base.reason)
         if base.after is not None:
-            return _at(replace(base, after=None, compensating=False), number, step=base.after)
+            after = replace(base, after=None, compensating=False)
+            return _at(after, number, step=base.after, reason=base.reason)
         return self.over("failed", base.reason or "it was compensated", now, children)
 
     def over(
@@ -244,6 +245,7 @@ class Planner:
                 f"{then.method} takes the results, so it must be a step with one parameter for "
                 "them, a list"
             )
+        then.bind(MethodCall(what.then, ([],)))
         if not what.branches:
             return _at(base, number, step=self._with_results(then, []))
         branches = tuple(self._branch(one) for one in what.branches)

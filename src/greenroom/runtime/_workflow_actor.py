@@ -39,6 +39,7 @@ from greenroom.errors import (
     EntityDeletedError,
     EntityUnavailableError,
     GreenroomError,
+    HandlerError,
     PayloadTooLargeError,
     StepTimeoutError,
     TransitionNotAllowedError,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from greenroom.ids import EntityRef
     from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._workflow_host import WorkflowHost
+    from greenroom.runtime._workflow_plans import StepPlan
     from greenroom.runtime._writer import Life, PendingWrite
 
 _log = logging.getLogger("greenroom.workflows")
@@ -94,6 +96,7 @@ class WorkflowActor(SelfActingActor):
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
         self._due_at: int | None = None
+        self._ends_pause = False
 
     # -- commands --------------------------------------------------------------------------
 
@@ -112,8 +115,8 @@ class WorkflowActor(SelfActingActor):
         call = message
         if call.handler.name.startswith("$"):
             self._operate(call)
-        elif self._runs and not call.handler.read_only:
-            # Commands wait for the end of the step, however it ends.
+        elif self._runs.any_step() and not call.handler.read_only:
+            # Commands wait for the end of the step, however it ends; not for that of children.
             self._waiting.append(call)
         else:
             self._renew()
@@ -151,6 +154,20 @@ class WorkflowActor(SelfActingActor):
             self._answer(call, error)
         except Exception as error:
             self._crash(call, error)
+
+    def _crash(self, call: CallRequest, error: BaseException) -> None:
+        """The handler failed: tell the caller, and let the workflow go on undisturbed.
+
+        It had an object and a state of its own. The handler of a pause is tried again, after
+        some time, as an entity would be.
+        """
+        if self._ends_pause:
+            self._ends_pause = False
+            super()._crash(call, error)
+            return
+        reference = call.correlation()
+        _log.error("%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error)
+        self._answer(call, HandlerError(call.target, reference))
 
     def _refusal(self, transition: Transition) -> GreenroomError | None:
         position = self.position
@@ -295,7 +312,7 @@ class WorkflowActor(SelfActingActor):
         if last is not None and last is not write and not last.done:
             # What came after has its own turn, and the last word.
             return
-        if self._waiting and not self._runs:
+        if self._waiting and not self._runs.any_step():
             waiting, self._waiting = self._waiting, []
             # Between two steps the commands that have waited come first.
             self.actor_inbox.put_first([*waiting, Control(self._go_on)])
@@ -367,7 +384,7 @@ class WorkflowActor(SelfActingActor):
                 state=self._own_state(),
             )
         except Exception as error:
-            self._failed(branch, stored.step, error, now, plan.recovery)
+            self._failed(branch, stored.step, error, now, self._policy(plan))
         else:
             self._set_alarm()
 
@@ -393,7 +410,7 @@ class WorkflowActor(SelfActingActor):
                 error = problem
         if error is not None:
             self._attempt_failed(run, error)
-        if not self._runs and self._last is None and self._waiting:
+        if not self._runs.any_step() and self._last is None and self._waiting:
             self._release_waiting()
 
     def _release_waiting(self) -> None:
@@ -463,8 +480,11 @@ class WorkflowActor(SelfActingActor):
 
     def _attempt_failed(self, run: StepRun, error: BaseException) -> None:
         plan = self.host.plan.step(run.name)
-        policy = self.host.plan.settings.recovery if plan is None else plan.recovery
+        policy = self.host.plan.settings.recovery if plan is None else self._policy(plan)
         self._failed(run.branch, run.name, error, run.started_at, policy)
+
+    def _policy(self, plan: StepPlan) -> Retry:
+        return plan.as_compensation if self.position.compensating else plan.recovery
 
     def _failed(
         self, branch: int | None, step: str, error: BaseException, started_at: int, policy: Retry
@@ -523,11 +543,12 @@ class WorkflowActor(SelfActingActor):
 
     def _do_what_is_due(self) -> None:
         now = self.host.clock.now_ms()
-        position = self.position
         self._due_at = None
-        for run in self._runs.take_timed_out(now):
+        # One at a time: where the first leads elsewhere, the others are thrown away.
+        while (run := self._runs.take_timed_out(now)) is not None:
             seconds = ((run.times_out_at or 0) - run.started_at) / 1000
             self._attempt_failed(run, StepTimeoutError(run.name, seconds=seconds))
+        position = self.position
         if position.delete_at is not None and now >= position.delete_at:
             call, answer = self._own_call()
             self._transit(call, Transition(Delete()), {"by": "expiry", "name": ""}, answer)
@@ -586,7 +607,9 @@ class WorkflowActor(SelfActingActor):
             causation=f"{self.ref}@{self.position.number}"[:255],
         )
         self._renew()
+        self._ends_pause = True
         self._run(call)
+        self._ends_pause = False
         if self.phase is READY and self.position.number == number:
             # It has looked, and the pause goes on.
             cause = {"by": "pause-timeout", "name": handler.name}

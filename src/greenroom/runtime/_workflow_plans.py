@@ -27,6 +27,9 @@ class StepPlan:
     definition: StepDefinition
     timeout_ms: int
     recovery: Retry
+    as_compensation: Retry
+    """Its own policy, or else again until it succeeds: what `WorkflowSettings.recovery` says of
+    steps that fail would leave the compensations before it undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,9 @@ def _plan(
 def _step_plan(step: StepDefinition, settings: WorkflowSettings) -> StepPlan:
     said = settings.steps.get(step.name)
     timeout = (said.timeout if said else None) or step.timeout or settings.step_timeout
-    recovery = (said.recovery if said else None) or step.recovery or settings.recovery
-    return StepPlan(step, _ms(timeout), recovery)
+    own = (said.recovery if said else None) or step.recovery
+    until_done = Retry(backoff=settings.recovery.backoff)
+    return StepPlan(step, _ms(timeout), own or settings.recovery, own or until_done)
 
 
 def _wrong_references(definition: ComponentDefinition, settings: WorkflowSettings) -> Iterator[str]:

@@ -99,3 +99,16 @@ def test_threads_end_when_they_are_stopped() -> None:
     threads.stop()
 
     assert eventually(lambda: threads._counted == 0)
+
+
+def test_what_still_waits_in_line_at_a_stop_can_be_given_up(threads: StepThreads) -> None:
+    gate, ran = threading.Event(), []
+    for _ in range(2):
+        threads.submit(lambda: (gate.wait(10), None)[1])
+    in_line = threads.submit(lambda: ran.append("in line"))
+    threads.stop()
+    in_line.give_up()
+    gate.set()
+
+    assert eventually(lambda: threads._counted == 0)
+    assert ran == []
