@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import FunctionType, NoneType
 from typing import Annotated, Any, get_args, get_origin
 
 from greenroom.components._docs import first_paragraph
-from greenroom.components._handler_rules import read_parameters, wrong_defaults
+from greenroom.components._handler_rules import Breach, read_parameters, unreadable, wrong_defaults
 from greenroom.components._hints import (
     hints_of,
     settle_annotations,
@@ -17,14 +17,14 @@ from greenroom.components._hints import (
     type_parameters_of,
     union_members,
 )
+from greenroom.components._methods import breach_at, methods_of
 from greenroom.components.contexts import EntityContext
 from greenroom.components.entity import Component
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.timed_action import TimedAction, TimedActionEffect
 
-Breach = Callable[[str], None]
-"""Takes what is wrong, told after the name of the class."""
+_OURS = (object, Component, TimedAction)
 
 
 def read_actions(
@@ -33,15 +33,14 @@ def read_actions(
     """The actions by name: public methods, inherited ones too, that return an effect."""
     found: dict[str, HandlerDefinition] = {}
     seen = 0
-    for name, function, owner, ordinary in _methods(cls):
-        at = partial(_at, breach, name)
+    for name, function, owner, ordinary in methods_of(cls, ours=_OURS):
+        at = partial(breach_at, breach, name)
         try:
             hints = hints_of(function, cls, names)
         except Exception as error:
             if not name.startswith("_"):
                 seen += 1
-                reason = getattr(error, "name", None) or error
-                at(f": the annotations mention {reason!r}, which is unknown there")
+                at(unreadable(error))
             continue
         returned = _bare(hints.get("return"))
         if not _is_meant(cls, name, returned, hints, at):
@@ -66,23 +65,6 @@ def check_action_dependencies(wanted: Mapping[str, Any], breach: Breach) -> None
                 f".__init__: {name} is an EntityContext, but a timed action is no instance of "
                 "anything; read self.context instead"
             )
-
-
-def _methods(cls: type[Any]) -> Iterator[tuple[str, FunctionType, type[Any], bool]]:
-    for name in sorted(dir(cls)):
-        if name.startswith("__"):
-            continue
-        found = inspect.getattr_static(cls, name)
-        owner = next((one for one in cls.__mro__ if vars(one).get(name) is found), None)
-        function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-        if isinstance(function, FunctionType) and owner not in (
-            None,
-            object,
-            Component,
-            TimedAction,
-        ):
-            assert owner is not None
-            yield name, function, owner, function is found
 
 
 def _is_meant(
@@ -148,10 +130,6 @@ def _read(  # noqa: PLR0913, PLR0917 - all that is known of one method
     for problem in wrong:
         breach(problem)
     return None if wrong else made
-
-
-def _at(breach: Breach, name: str, problem: str) -> None:
-    breach(f".{name}{problem}")
 
 
 def _bare(python_type: Any) -> Any:

@@ -18,6 +18,7 @@ from greenroom.components._hints import (
     type_parameters_of,
     union_members,
 )
+from greenroom.components._methods import breach_at, methods_of
 from greenroom.components._parameters import (
     Parameter,
     alias_of,
@@ -67,23 +68,16 @@ class _Handlers:
         """How many methods are meant to be handlers, right or wrong."""
 
     def read(self) -> Iterator[tuple[str, HandlerDefinition]]:
-        for name in sorted(dir(self._cls)):
-            if name.startswith("__"):
-                continue
-            found = inspect.getattr_static(self._cls, name)
-            function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-            owner = next((one for one in self._cls.__mro__ if vars(one).get(name) is found), None)
-            if not isinstance(function, FunctionType) or owner is None or owner in _OURS:
-                continue
-            handler = self._look_at(name, function, owner, ordinary=function is found)
+        for method in methods_of(self._cls, ours=_OURS):
+            handler = self._look_at(*method)
             if handler is not None:
-                yield name, handler
+                yield method.name, handler
 
     def _look_at(
-        self, name: str, function: FunctionType, owner: type[Any], *, ordinary: bool
+        self, name: str, function: FunctionType, owner: type[Any], ordinary: bool
     ) -> HandlerDefinition | None:
         is_tool = tool_mark(self._cls, name) is not None
-        breach = partial(_at, self._breach, name)
+        breach = partial(breach_at, self._breach, name)
         if mcp_mark(function) is not None:
             self.seen += 1
             breach(
@@ -252,10 +246,6 @@ def parameter_problem(  # noqa: PLR0911 - one line per rule
     if alias_of(annotation) is not None:
         return f": {one.name} has an alias, {alias_of(annotation)!r}; rename the parameter instead"
     return None
-
-
-def _at(breach: Breach, name: str, problem: str) -> None:
-    breach(f".{name}{problem}")
 
 
 def _is_effect(python_type: Any) -> bool:

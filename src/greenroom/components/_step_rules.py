@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Annotated, Any, get_args, get_origin
 
+from greenroom.components._handler_rules import Breach, unreadable
 from greenroom.components._hints import (
     has_type_variable,
     hints_of,
@@ -17,6 +18,7 @@ from greenroom.components._hints import (
     substitute,
     type_parameters_of,
 )
+from greenroom.components._methods import breach_at, methods_of
 from greenroom.components._stored import read_stored
 from greenroom.components.entity import Entity
 from greenroom.components.function_tool import tool_mark
@@ -25,9 +27,6 @@ from greenroom.components.step_definition import StepDefinition, StepParameter
 from greenroom.components.type_names import StoredTypeInfo
 from greenroom.components.workflow import Workflow
 from greenroom.components.workflow_effects import BranchEffect, StepEffect
-
-Breach = Callable[[str], None]
-"""Takes what is wrong, told after the name of the class."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -38,7 +37,7 @@ def read_steps(cls: type[Any], names: dict[str, Any], breach: Breach) -> dict[st
     seen = 0
     for method, function, mark, owner in _marked(cls, names, breach):
         seen += 1
-        made = _read(cls, method, function, mark, owner, names, partial(_at, breach, method))
+        made = _read(cls, method, function, mark, owner, names, partial(breach_at, breach, method))
         if made is None:
             continue
         other = found.setdefault(made.name, made)
@@ -52,18 +51,11 @@ def read_steps(cls: type[Any], names: dict[str, Any], breach: Breach) -> dict[st
 def _marked(
     cls: type[Any], names: dict[str, Any], breach: Breach
 ) -> Iterator[tuple[str, FunctionType, StepMark, type[Any]]]:
-    for method in sorted(dir(cls)):
-        if method.startswith("__"):
-            continue
-        found = inspect.getattr_static(cls, method)
-        owner = next((one for one in cls.__mro__ if vars(one).get(method) is found), None)
-        function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-        if not isinstance(function, FunctionType) or owner in (None, object, Entity, Workflow):
-            continue
+    for method, function, owner, ordinary in methods_of(cls, ours=(object, Entity, Workflow)):
         mark = step_mark(function)
         if mark is None:
             _check_unmarked(cls, method, function, names, breach)
-        elif function is not found:
+        elif not ordinary:
             breach(f".{method} is a static or class method; a step takes self")
         else:
             yield method, function, mark, owner
@@ -107,8 +99,7 @@ def _read(
     try:
         hints = hints_of(function, cls, names)
     except Exception as error:
-        reason = getattr(error, "name", None) or error
-        breach(f": the annotations mention {reason!r}, which is unknown there")
+        breach(unreadable(error))
         return None
     known = type_parameters_of(cls, owner, names)
     returned = hints.get("return")
@@ -174,10 +165,6 @@ def _parameters(
             breach(f": {one.name} is stored as {problem}")
         if stored is not None:
             yield StepParameter(one.name, stored)
-
-
-def _at(breach: Breach, name: str, problem: str) -> None:
-    breach(f".{name}{problem}")
 
 
 def _origin(python_type: Any) -> Any:

@@ -145,7 +145,7 @@ class Journal(Protocol):
         others_than: Sequence[str] = (),
         limit: int = 1000,
     ) -> int:
-        """Remove states and transitions that were replaced before a time; returns how many.
+        """Remove records that a later, whole one has replaced before a time; returns how many.
 
         Of one component, or of all but some: a component may have a time of its own.
         """

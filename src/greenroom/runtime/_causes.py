@@ -7,7 +7,7 @@ from typing import Any
 from greenroom.errors import GreenroomError
 
 MAX_TEXT = 1000
-"""Characters of an error, or of a name, that are stored."""
+"""Characters of an error, a name or a reason that are stored."""
 
 
 def cause_of_attempt(

@@ -47,7 +47,7 @@ from greenroom.errors import (
 )
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallRequest
-from greenroom.runtime._causes import cause_of_attempt, said
+from greenroom.runtime._causes import MAX_TEXT, cause_of_attempt, said
 from greenroom.runtime._control import Control
 from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
@@ -461,7 +461,7 @@ class WorkflowActor(SelfActingActor):
             position = planner.join(self.sequence_number + 1)
         except Exception as error:
             _log.exception("%s: the results can't be given to step %s", self.ref, fan_out.then)
-            reason = f"the results can't be given to step {fan_out.then}: {said(error)}"[:1000]
+            reason = f"the results can't be given to step {fan_out.then}: {said(error)}"[:MAX_TEXT]
             self._suspend(call, answer, reason, cause)
             return
         self._store(call, position, self.state, cause, answer)
@@ -526,16 +526,16 @@ class WorkflowActor(SelfActingActor):
         target = policy.failover_to
         call, answer = self._own_call()
         if target is None:
-            reason = f"step {step} failed {failures} time(s): {said(error)}"[:1000]
+            reason = f"step {step} failed {failures} time(s): {said(error)}"[:MAX_TEXT]
             self._suspend(call, answer, reason, cause)
             return
         go = ToStep(target) if isinstance(target, MethodCall) else target
         if isinstance(go, Compensate) and go.reason is None:
-            go = Compensate(f"step {step} failed: {said(error)}"[:1000], go.then)
+            go = Compensate(f"step {step} failed: {said(error)}"[:MAX_TEXT], go.then)
         try:
             self._transit(call, Transition(go), cause, answer)
         except Exception as problem:
-            reason = f"step {step} failed, and so did its failover: {said(problem)}"[:1000]
+            reason = f"step {step} failed, and so did its failover: {said(problem)}"[:MAX_TEXT]
             _log.exception("%s: the failover of step %s can't be gone to", self.ref, step)
             self._suspend(call, answer, reason, cause)
 
@@ -576,7 +576,7 @@ class WorkflowActor(SelfActingActor):
             self._transit(call, Transition(go), cause, answer, is_last=True)
         except Exception as error:
             _log.exception("%s: its last step can't be gone to", self.ref)
-            go = Fail(f"{reason}, and its last step can't be gone to: {said(error)}"[:1000])
+            go = Fail(f"{reason}, and its last step can't be gone to: {said(error)}"[:MAX_TEXT])
             self._transit(call, Transition(go), cause, answer)
 
     def _end_pause_if_due(self, now: int) -> None:
@@ -593,7 +593,7 @@ class WorkflowActor(SelfActingActor):
             _log.error("%s: its pause has run out, but: %s", self.ref, error)
             own, answer = self._own_call()
             cause = {"by": "pause-timeout", "name": pause.on_timeout.handler, "error": said(error)}
-            reason = f"its pause has run out, but: {said(error)}"[:1000]
+            reason = f"its pause has run out, but: {said(error)}"[:MAX_TEXT]
             self._suspend(own, answer, reason, cause)
             return
         number = self.position.number

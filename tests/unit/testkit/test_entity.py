@@ -77,6 +77,24 @@ def test_contexts_are_there_for_handlers() -> None:
     assert kit.run(Counter.version).reply == 1
 
 
+@component("signature")
+class Signature(KeyValueEntity[str]):
+    def empty_state(self) -> str:
+        return "nobody"
+
+    def sign(self) -> Effect[str]:
+        principal = self.command_context.principal or "somebody"
+        return self.effects.update_state(principal).then_reply(principal)
+
+
+def test_a_command_is_made_on_behalf_of_whom_the_kit_says() -> None:
+    kit = KeyValueTestKit(Signature)
+
+    assert kit.run(Signature.sign).reply == "somebody"
+    assert kit.with_principal("ann").run(Signature.sign).reply == "ann"
+    assert kit.with_principal(None).run(Signature.sign).state == "somebody"
+
+
 def test_expiry_deletion_and_side_effects_are_told_not_done() -> None:
     kit = EventSourcedTestKit(Counter)
     assert kit.run(Counter.keep_for, 60).expire_after == timedelta(seconds=60)

@@ -102,7 +102,7 @@ class Purges:
         others_than: Sequence[str] = (),
         limit: int = 1000,
     ) -> int:
-        """Remove states and transitions that were replaced before a time; returns how many.
+        """Remove records that a later, whole one has replaced before a time; returns how many.
 
         Goes through the records once, in the order they were written, and removes what came
         before each state. Looking for replaced states instead would look at every instance's
