@@ -53,7 +53,7 @@ class Revision:
 
     version: str
     methods: Mapping[str, str]
-    """Method to the name of what answers it in `Methods`."""
+    """Method to where in `Methods` it is answered."""
     statuses: Mapping[int, int]
     """JSON-RPC error code to HTTP status; 200 where it is not named."""
     modern: bool = False
@@ -65,27 +65,27 @@ class Revision:
 
 
 _SHARED_METHODS: Final = {
-    "tools/list": "list_tools",
-    "tools/call": "call_tool",
-    "resources/list": "list_resources",
-    "resources/templates/list": "list_templates",
-    "resources/read": "read_resource",
-    "prompts/list": "list_prompts",
-    "prompts/get": "get_prompt",
-    "completion/complete": "complete",
+    "tools/list": "tools.list",
+    "tools/call": "tools.call",
+    "resources/list": "resources.list",
+    "resources/templates/list": "resources.list_templates",
+    "resources/read": "resources.read",
+    "prompts/list": "prompts.list",
+    "prompts/get": "prompts.get",
+    "completion/complete": "prompts.complete",
 }
 _LEGACY_METHODS: Final = {
     "initialize": "initialize",
     "ping": "ping",
     **_SHARED_METHODS,
     "logging/setLevel": "set_level",
-    "resources/subscribe": "subscribe",
-    "resources/unsubscribe": "subscribe",
+    "resources/subscribe": "resources.subscribe",
+    "resources/unsubscribe": "resources.subscribe",
 }
 _MODERN_METHODS: Final = {
     "server/discover": "discover",
     **_SHARED_METHODS,
-    "subscriptions/listen": "listen",
+    "subscriptions/listen": "resources.listen",
 }
 
 # A message whose form or envelope is wrong is a 400 in every revision, before this is asked.
