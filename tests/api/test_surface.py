@@ -77,6 +77,8 @@ EXPORTS = [
     "StepEffect",
     "StepSettings",
     "StoredEvent",
+    "TaskQuestion",
+    "TaskSettings",
     "TextContent",
     "ToolAnnotation",
     "ToolCall",

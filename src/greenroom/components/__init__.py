@@ -67,6 +67,7 @@ from greenroom.components.input_requests import (
     InputNeededError,
     InputRequest,
     MissingCapabilityError,
+    has_capability,
 )
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_endpoint import (
@@ -110,6 +111,7 @@ from greenroom.components.step import (
     step,
 )
 from greenroom.components.step_definition import StepDefinition
+from greenroom.components.tasks import TaskDefinition, TaskQuestion, TaskSettings
 from greenroom.components.tools import (
     ToolDefinition,
     ToolHints,
@@ -243,6 +245,9 @@ __all__ = [
     "StepSettings",
     "StepTransition",
     "StoredTypeInfo",
+    "TaskDefinition",
+    "TaskQuestion",
+    "TaskSettings",
     "TextContent",
     "ToStep",
     "Tool",
@@ -274,6 +279,7 @@ __all__ = [
     "define_endpoint",
     "endpoint_info",
     "function_tool",
+    "has_capability",
     "is_shareable",
     "mcp_completion",
     "mcp_endpoint",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from greenroom.components.function_tool import ToolMark
     from greenroom.components.handlers import HandlerDefinition
     from greenroom.components.security import Access
+    from greenroom.components.tasks import TaskDefinition
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 SUCCESS = "SUCCESS"
@@ -72,6 +73,8 @@ class ToolDefinition:
     shape: str
     access: Access | None = None
     """What it asks of callers beyond what its endpoint asks."""
+    task: TaskDefinition | None = None
+    """How it is offered as a task, to clients that know them."""
 
     def parse(
         self, arguments: Mapping[str, Any], context: ToolContext

@@ -15,6 +15,7 @@ from greenroom.edge._requests import (
     target_of,
     traceparent_of,
 )
+from greenroom.edge._tasks import TaskCaller, TaskView
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "RefusedError",
     "RequestHeaders",
     "Surroundings",
+    "TaskCaller",
+    "TaskView",
     "ToolCaller",
     "ToolOutcome",
     "asking",

@@ -65,7 +65,7 @@ class Answering:
         self.caching = _PRIVATE if private else _PUBLIC
         self._legacy = ResultWriter(None)
         self._runner = runner
-        self._seal = seal or _only_here()
+        self.seal = seal or _only_here()
 
     def writer(self, request: McpRequest) -> ResultWriter:
         """What writes results in the era of the request."""
@@ -103,9 +103,10 @@ class Answering:
             return await work(self.context(request, answers))
         except InputNeededError as needed:
             asked = {key: one.as_request() for key, one in needed.requests.items()}
-            state = self._seal.seal(answers, bound)
-            return self.modern.input_required(
-                b'"inputRequests":%b,"requestState":%b' % (dump(asked), dump(state))
+            state = self.seal.seal(answers, bound)
+            return self.modern.special(
+                "input_required",
+                b'"inputRequests":%b,"requestState":%b' % (dump(asked), dump(state)),
             )
         except MissingCapabilityError as missing:
             raise WireError(
@@ -125,7 +126,7 @@ class Answering:
         if state is None:
             # Answers to questions that were never asked count for nothing: approval is one.
             return {}
-        answers = self._seal.open(state, bound)
+        answers = self.seal.open(state, bound)
         return answers | {key: one for key, one in given.items() if type(one) is dict}
 
     def context(self, request: McpRequest, answers: Mapping[str, Any]) -> McpContext:

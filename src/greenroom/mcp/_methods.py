@@ -17,6 +17,7 @@ from greenroom.mcp._wire import (
     MODERN_VERSIONS,
     NEWEST_LEGACY,
     REVISIONS,
+    TASKS,
     Revision,
     WireError,
 )
@@ -56,10 +57,12 @@ class Methods:
         self._resources = Resources(own)
         self._prompts = Prompts(own)
         self.tools = ToolMethods(endpoint.tools, caller, answering, guard)
+        self.tasks = self.tools.tasks
         self.resources = ResourceMethods(self._resources, answering)
         self.prompts = PromptMethods(self._prompts, Completions(own), answering)
         self._talking_tools = frozenset(one.name for one in own.tools if one.method.may_talk)
-        self._offered = _offered(own)
+        has_tasks = bool(self.tasks)
+        self._offered = _offered(own, has_tasks=has_tasks)
         about: dict[str, Any] = {"instructions": endpoint.instructions}
         about = {} if not endpoint.instructions else about
         self._introduction = {
@@ -67,7 +70,10 @@ class Methods:
             **about,
             "serverInfo": info,
         }
-        modern = {"capabilities": _capabilities(own, modern=True), **about}
+        can = _capabilities(own, modern=True)
+        if has_tasks:
+            can["extensions"] = {TASKS: {}}
+        modern = {"capabilities": can, **about}
         self._discovery = answering.modern.result(
             dump(modern | {"supportedVersions": MODERN_VERSIONS})[1:-1] + answering.caching
         )
@@ -121,13 +127,20 @@ _RESOURCE_METHODS: Final = (
     "resources/unsubscribe",
     "subscriptions/listen",
 )
+_TASK_METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 _PROMPT_METHODS: Final = ("prompts/list", "prompts/get")
 _OPTIONAL: Final = frozenset(
-    (*_RESOURCE_METHODS, *_PROMPT_METHODS, "completion/complete", "logging/setLevel")
+    (
+        *_RESOURCE_METHODS,
+        *_PROMPT_METHODS,
+        *_TASK_METHODS,
+        "completion/complete",
+        "logging/setLevel",
+    )
 )
 
 
-def _offered(own: EndpointMethods) -> frozenset[str]:
+def _offered(own: EndpointMethods, *, has_tasks: bool) -> frozenset[str]:
     """The optional methods that an endpoint has something for."""
     found: list[str] = []
     if own.resources or own.templates:
@@ -138,6 +151,8 @@ def _offered(own: EndpointMethods) -> frozenset[str]:
         found.append("completion/complete")
     if own.may_log:
         found.append("logging/setLevel")
+    if has_tasks:
+        found += _TASK_METHODS
     return frozenset(found)
 
 

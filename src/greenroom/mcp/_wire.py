@@ -30,6 +30,8 @@ CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension that lets work go on after the answer."""
 IDEMPOTENCY_KEY: Final = "greenroom/idempotencyKey"
 HANDLER_KEY: Final = "greenroom/handler"
 """In the `_meta` of a listed tool: which component and handler it is, as `cart.add_item`."""
@@ -86,6 +88,9 @@ _MODERN_METHODS: Final = {
     "server/discover": "discover",
     **_SHARED_METHODS,
     "subscriptions/listen": "resources.listen",
+    "tasks/get": "tasks.get",
+    "tasks/update": "tasks.update",
+    "tasks/cancel": "tasks.cancel",
 }
 
 # A message whose form or envelope is wrong is a 400 in every revision, before this is asked.
@@ -125,7 +130,14 @@ NEWEST_LEGACY: Final = REVISIONS["2025-11-25"]
 
 MODERN_VERSIONS: Final = tuple(r.version for r in REVISIONS.values() if r.modern)
 
-MIRRORED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+MIRRORED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Method to the parameter that must come again in the `Mcp-Name` header (modern era)."""
 
 
