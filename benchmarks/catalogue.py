@@ -22,6 +22,9 @@ NAMES = (
     "idle-memory",
     "replay-sqlite",
     "replay-postgresql",
+    *(f"workflow-{where}-{n}" for where in ("sqlite", "postgresql") for n in (1, 64)),
+    "paused-workflows",
+    "timers",
     *(f"mcp-{era}-{n}" for era in ("call", "legacy") for n in (1, 16, 64)),
     "mcp-p99-16",
     "mcp-p99-64",
@@ -56,6 +59,13 @@ def benchmark(name: str, place: Place, *, seconds: float, full: bool) -> Benchma
         return _commands(name, place, where, int(callers), seconds)
     if family == "replay":
         return _replay(name, place, rest)
+    if family == "workflow":
+        where, _, concurrent = rest.partition("-")
+        return _workflow(name, place, where, int(concurrent), seconds)
+    if family == "timers":
+        return _timers(place)
+    if family == "paused":
+        return _paused(place, full=full)
     if family == "idle":
         return _memory(place, full=full)
     if name == "mcp-entity-64":
@@ -204,6 +214,102 @@ def _replay(name: str, place: Place, where: str) -> Benchmark:
         comparisons=[Comparison(ours.name, peer.name, 3.0)],
         unit="events/s",
         place=place,
+    )
+
+
+def _workflow(name: str, place: Place, where: str, concurrent: int, seconds: float) -> Benchmark:
+    common = {"concurrent": concurrent, "seconds": seconds}
+    ours, peers = (
+        [
+            Side(f"{whose}, {steps} steps", f"{package}.three_steps", common | {"steps": steps})
+            for steps in ("def", "async def")
+        ]
+        for whose, package in (("greenroom", "ours"), ("DBOS", "peers"))
+    )
+    target = {1: 1.0, 64: 5.0}[concurrent]
+    comparisons = [
+        Comparison(mine.name, theirs.name, target, f"{kind} steps")
+        for mine, theirs, kind in zip(ours, peers, ("def", "async def"), strict=True)
+    ]
+    return Benchmark(
+        name=name,
+        setup=(
+            _DURABILITY[where] + _DBOS_FILE.get(where, ""),
+            (
+                f"{concurrent} at the same time, each starts a workflow of three steps that do "
+                f"next to nothing, waits for its end and starts the next; {seconds:g} s a run after "
+                "0.5 s of warm-up; latency from before the start to after the end"
+            ),
+            (
+                "ours: the start, every step and the end are transitions with state, input and "
+                "history in one transaction each with whoever else writes; loop dispatcher, uvloop"
+            ),
+            "peer: DBOS, the workflow called directly; def: a thread for each, async def: a task",
+        ),
+        sides=[*ours, *peers],
+        comparisons=comparisons,
+        unit="steps/s",
+        place=place,
+        details={
+            "p50_ms": "p50 {:.1f} ms",
+            "p99_ms": "p99 {:.1f} ms",
+            "cpu_us": "{:.0f} µs of CPU a step",
+        },
+    )
+
+
+_DBOS_FILE = {
+    "sqlite": (
+        " (DBOS ships with journal_mode=DELETE, which is slower; its file is set to WAL beforehand)"
+    )
+}
+
+
+def _timers(place: Place) -> Benchmark:
+    timers = 10_000
+    side = Side(f"{timers:,} timers", "ours.timers", {"timers": timers})
+    return Benchmark(
+        name="timers",
+        setup=(
+            _DURABILITY["sqlite"].replace(" on both sides", ""),
+            (
+                f"{timers:,} timers due at the same moment, each for a command to one of 400 "
+                "entities; from that moment until every command is carried out and every timer's "
+                "end is recorded; each command carries a key, and the rings are counted afterwards"
+            ),
+        ),
+        sides=[side],
+        comparisons=[],
+        unit="timers/s",
+        place=place,
+        details={"started_per_s": "{:.0f} started a second"},
+    )
+
+
+def _paused(place: Place, *, full: bool) -> Benchmark:
+    workflows = 1_000_000 if full else 100_000
+    side = Side(f"{workflows:,} workflows", "ours.paused", {"workflows": workflows}, runs=1)
+    return Benchmark(
+        name="paused-workflows",
+        setup=(
+            _DURABILITY["sqlite"].replace(" on both sides", ""),
+            (
+                "growth of resident memory per live workflow that is paused for a month at most; "
+                "then a restart, and a command to each that resumes it, until all have come to "
+                "their ends: each is read, does a step and ends; 1,000 at a time"
+            ),
+        ),
+        sides=[side],
+        comparisons=[],
+        unit="bytes/workflow",
+        place=place,
+        fewer_is_better=True,
+        details={
+            "process_mib": "process of {:.0f} MiB",
+            "paused_per_s": "{:.0f} paused a second",
+            "restart_s": "restart in {:.2f} s",
+            "resume_s": "all resumed and ended in {:.1f} s",
+        },
     )
 
 

@@ -27,6 +27,7 @@ _PACKAGES = (
     "httptools",
     "fastapi",
     "eventsourcing",
+    "dbos",
     "fastmcp",
     "mcp",
 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 WARM_UP = 0.5
 TEXT = "x" * 170
 """With its JSON around it, an event of about 200 bytes."""
+SWITCH_INTERVAL = 0.0005
+"""As `greenroom run` sets it."""
 
 
 def settle(*, switch_interval: float | None = None) -> None:
@@ -59,6 +61,10 @@ class Pace:
             return False
         return True
 
+    def counts(self) -> bool:
+        """Whether the warm-up is over, and the time is not up."""
+        return self._start <= time.perf_counter() < self._end
+
     def figures(self) -> dict[str, float]:
         """Rate per second, and processor time of this process for one."""
         used = time.process_time() - self._cpu_at
@@ -71,3 +77,23 @@ class Pace:
             found["p50_us"] = ordered[len(ordered) // 2] * 1e6
             found["p99_us"] = ordered[len(ordered) * 99 // 100] * 1e6
         return found
+
+
+@dataclass(slots=True)
+class Latencies:
+    """How long things took that ended while they were counted."""
+
+    _seconds: list[float] = field(default_factory=list)
+
+    def add(self, pace: Pace, seconds: float) -> None:
+        """One more, unless the warm-up is not over."""
+        if pace.counts():
+            self._seconds.append(seconds)
+
+    def figures(self) -> dict[str, float]:
+        """Median and 99th percentile, in milliseconds."""
+        ordered = sorted(self._seconds) or [0.0]
+        return {
+            f"p{percent}_ms": ordered[min(len(ordered) * percent // 100, len(ordered) - 1)] * 1000
+            for percent in (50, 99)
+        }

@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.ours.ledger import LedgerEntity
-from benchmarks.pace import TEXT, Pace, settle
+from benchmarks.pace import SWITCH_INTERVAL, TEXT, Pace, settle
 from greenroom.runtime import Runtime
 from greenroom.settings import Settings
-
-SWITCH_INTERVAL = 0.0005
-"""As `greenroom run` sets it."""
 
 
 def run(

@@ -295,21 +295,29 @@ class OverloadedError(EntityUnavailableError):
 
 
 class CallTimeoutError(CallError):
-    """No answer came in time. The command may still be carried out.
+    """No answer came in time. The command may still be carried out, or has been.
 
     You don't get this error when the command was never delivered; that is
     `EntityUnavailableError`, and only that one is safe to repeat blindly. With an
     idempotency key, repeating is safe here too.
+
+    Attributes:
+        carried_out: Whether the command is known to have been carried out, too late: its handler
+            held the caller's own thread for longer than the caller would wait.
     """
 
     code = "timeout"
 
-    def __init__(self, ref: object, handler: str, *, seconds: float) -> None:
+    def __init__(
+        self, ref: object, handler: str, *, seconds: float, carried_out: bool = False
+    ) -> None:
         self.ref = ref
         self.handler = handler
         self.seconds = seconds
+        self.carried_out = carried_out
+        what = "it was carried out later" if carried_out else "it may still be carried out"
         super().__init__(
-            f"No answer from {ref}.{handler} within {seconds:g} s; it may still be carried out. "
+            f"No answer from {ref}.{handler} within {seconds:g} s; {what}. "
             "Repeat it with the same idempotency key, or read the state first."
         )
 

@@ -1,4 +1,4 @@
-"""Ids, parsed once: which component, which instance, which slice."""
+"""Ids, parsed once: which component, which instance, which slice; and the texts they are."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ def is_plain_text(text: object, limit: int) -> bool:
     if not isinstance(text, str) or not 0 < len(text) <= limit:
         return False
     return text.isprintable() or not _CONTROL.search(text)
+
+
+def without_surrogates(text: str) -> str:
+    """The text with a question mark for each lone surrogate: those no JSON and no UTF-8 has.
+
+    Example:
+        >>> without_surrogates("a" + chr(0xD800))
+        'a?'
+    """
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def entity_ref(component: str, instance: str) -> EntityRef:

@@ -26,6 +26,7 @@ from greenroom.edge import (
     MethodRunner,
     Surroundings,
     ToolCaller,
+    door_problems,
     endpoint_problems,
     security_problems,
     settings_problems,
@@ -345,7 +346,10 @@ def _define(
             continue
         found, wrong = read_endpoint(cast("type[Any]", endpoint), read.definitions, read.broken)
         problems += wrong
-        if found is not None:
+        info = endpoint_info(endpoint)
+        if found is None and info is not None:
+            problems += door_problems(cast("type[Any]", endpoint), info.security, settings)
+        elif found is not None:
             problems += endpoint_problems(found, settings)
             defined.append(found)
     problems += _path_problems(endpoints)

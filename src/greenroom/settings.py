@@ -6,7 +6,7 @@ import contextlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -26,14 +26,6 @@ def _seconds(given: object) -> object:
 
 _Duration = Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(0))]
 _Time = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0))]
-
-
-def _check_port(url: str) -> None:
-    try:
-        _ = urlsplit(url).port
-    except ValueError as error:
-        message = f"the part after the host is no port: {error}"
-        raise ValueError(message) from None
 
 
 class Settings(BaseSettings):
@@ -70,7 +62,8 @@ class Settings(BaseSettings):
     max_live_instances: int = Field(default=100_000, ge=1)
     """Above this, the least recently used instances leave memory."""
     step_threads: int = Field(default=64, ge=1)
-    """How many steps of workflows that are no coroutines run at the same time."""
+    """How many steps of workflows, and timed actions, that are no coroutines run at the same
+    time."""
     drain_timeout: _Duration = timedelta(seconds=10)
     """How long a stop waits for commands that were accepted."""
 
@@ -85,8 +78,8 @@ class Settings(BaseSettings):
     keep_receipts: _Time = timedelta(days=7)
     """How long a client's idempotency key is remembered."""
     keep_step_keys: _Time = timedelta(days=365)
-    """How long an entity remembers the calls of a workflow's step, so that they are carried out
-    once: longer than any step stays unfinished."""
+    """How long an entity remembers the calls of a workflow's step, or of a timer, so that they
+    are carried out once: longer than any step stays unfinished."""
     keep_history: _Duration = timedelta(days=30)
     """How long replaced states of key value entities, and the history of workflows, are kept."""
     sweep_every: _Time = timedelta(seconds=10)
@@ -126,13 +119,15 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _known_database(cls, url: str) -> str:
+        if not unquote(url).isprintable():
+            message = "must not have control characters in it"
+            raise ValueError(message)
         if url.startswith(_SQLITE) and url[len(_SQLITE) :].split("?", 1)[0] in ("", ":memory:"):
             message = "a database in memory forgets; name a file, as sqlite:///greenroom.db"
             raise ValueError(message)
         if url.startswith(_SQLITE):
             return url
         if url.startswith(("postgresql+psycopg://", "postgresql://", "postgres://")):
-            _check_port(url)
             return "postgresql+psycopg://" + url.split("://", 1)[1]
         message = "must be sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         raise ValueError(message)

@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 
 import greenroom
-from greenroom import errors, runtime, testkit
+from greenroom import components, edge, errors, persistence, runtime, testkit, web
 from greenroom.errors import GreenroomError
 from greenroom.ids import EntityRef
 
@@ -24,6 +24,7 @@ EXPORTS = [
     "AskRoots",
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncTimerScheduler",
     "AsyncWorkflowClient",
     "AudioContent",
     "Backoff",
@@ -80,6 +81,12 @@ EXPORTS = [
     "TaskQuestion",
     "TaskSettings",
     "TextContent",
+    "TimedAction",
+    "TimedActionClient",
+    "TimedActionContext",
+    "TimedActionEffect",
+    "TimerScheduler",
+    "TimerStatus",
     "ToolAnnotation",
     "ToolCall",
     "ToolContext",
@@ -115,12 +122,13 @@ def test_the_front_door_offers_just_this() -> None:
     assert all(hasattr(greenroom, name) for name in EXPORTS)
 
 
-@pytest.mark.parametrize("face", [greenroom, runtime, testkit])
-def test_every_public_name_is_documented(face: object) -> None:
+@pytest.mark.parametrize("face", [greenroom, components, persistence, runtime, edge, web, testkit])
+def test_every_public_name_is_there_and_documented(face: object) -> None:
+    offered = {name: getattr(face, name) for name in face.__all__}  # type: ignore[attr-defined]
     undocumented = [
         name
-        for name in face.__all__  # type: ignore[attr-defined]
-        if callable(getattr(face, name)) and not inspect.getdoc(getattr(face, name))
+        for name, one in offered.items()
+        if (inspect.isclass(one) or inspect.isroutine(one)) and not inspect.getdoc(one)
     ]
     assert undocumented == []
 

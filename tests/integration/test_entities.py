@@ -361,13 +361,13 @@ def test_one_key_sent_by_many_at_once_is_carried_out_once(runtime: Runtime) -> N
         counter = runtime.client.for_event_sourced_entity(Counter, "a")
         replies.append(counter.with_options(idempotency_key="k").ask(Counter.increase, 3))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work) for _ in range(40)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert replies == [3] * 8
+    assert replies == [3] * 40
     assert runtime.client.for_event_sourced_entity(Counter, "a").ask(Counter.total) == 3
 
 

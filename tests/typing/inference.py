@@ -5,7 +5,9 @@ from typing import assert_type
 
 from greenroom import (
     AsyncComponentClient,
+    AsyncTimerScheduler,
     ComponentClient,
+    DeferredCall,
     DetailedReply,
     Effect,
     EventSourcedEntity,
@@ -13,6 +15,10 @@ from greenroom import (
     ReadOnlyEffect,
     Service,
     StoredEvent,
+    TimedAction,
+    TimedActionEffect,
+    TimerScheduler,
+    TimerStatus,
     component,
     function_tool,
     mcp_endpoint,
@@ -121,3 +127,35 @@ class ShopMcp: ...
 components = [CartEntity, ProfileEntity]
 service = Service("shop", components=components, endpoints=[ShopMcp])
 ProfileEntity.tools(only="set")  # type: ignore[arg-type]
+
+
+@component("reminders")
+class Reminders(TimedAction):
+    def remind(self, who: str, times: int = 1) -> TimedActionEffect:
+        return self.effects.done()
+
+    async def remind_all(self) -> TimedActionEffect:
+        return self.effects.error("nobody is there")
+
+
+def what_timers_call(client: ComponentClient) -> None:
+    reminders = client.for_timed_action(Reminders)
+    assert_type(reminders.deferred(Reminders.remind, "ada", times=2), DeferredCall)
+    assert_type(reminders.deferred(Reminders.remind_all), DeferredCall)
+    reminders.deferred(Reminders.remind)  # type: ignore[call-arg]
+    reminders.deferred(Reminders.remind, 3)  # type: ignore[arg-type]
+    reminders.deferred(CartEntity.add, "tea")  # type: ignore[arg-type]
+    client.for_timed_action(CartEntity)  # type: ignore[type-var]
+
+    assert_type(client.timers, TimerScheduler)
+    call = client.for_event_sourced_entity(CartEntity, "c").deferred(CartEntity.count)
+    client.timers.start_single_timer("t", timedelta(hours=1), call)
+    client.timers.start_single_timer("t", 3600, call)  # type: ignore[arg-type]
+    assert_type(client.timers.get("t"), TimerStatus | None)
+    assert_type(client.timers.list(), list[TimerStatus])
+    assert_type(client.timers.cancel("t"), bool)
+
+
+async def timers_of_coroutines(client: AsyncComponentClient) -> None:
+    assert_type(client.timers, AsyncTimerScheduler)
+    assert_type(await client.timers.list(dead_only=True), list[TimerStatus])

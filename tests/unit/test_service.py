@@ -16,6 +16,7 @@ from greenroom.components import (
     Effect,
     Jwt,
     KeyValueEntity,
+    RateLimit,
     component,
     function_tool,
     mcp_endpoint,
@@ -133,6 +134,7 @@ def test_breaches_of_endpoints_are_told_beside_those_of_the_components_they_name
     @mcp_endpoint(
         path="/broken",
         server_name="",
+        rate_limit=RateLimit(0),
         tools=[Broken.tools(only={"zz"}, bind=""), Broken.tools(exclude={"yy"}), Counter, Broken],
     )
     class BrokenMcp:
@@ -146,6 +148,7 @@ def test_breaches_of_endpoints_are_told_beside_those_of_the_components_they_name
         "Broken has no empty_state",
         "Broken both have the component id 'counter'",
         "server_name must not be empty",
+        "rate_limit= must allow one call at least",
         "Broken.tools(bind=''): no instance",
         "Broken.tools(only={'zz'}): it has no such tool, only put",
         "Broken.tools(exclude={'yy'}): it has no such tool, only put",

@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 
 from greenroom.cli._failure import CommandFailed
+from greenroom.cli._http import local_url, post, with_path
 from greenroom.cli._load import parse_ref
 from greenroom.mcp import HANDLER_KEY, ID_PARAMETER_KEY, IDEMPOTENCY_KEY, request_of
 from greenroom.settings import load_settings
@@ -47,7 +46,9 @@ def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run(chosen: argparse.Namespace) -> int:
     """Find the tool, call it, print what it answered."""
     ref = parse_ref(chosen.instance)
-    server = _Server(_local() if chosen.url is None else chosen.url, chosen.timeout)
+    server = _Server(
+        local_url(load_settings()) if chosen.url is None else chosen.url, chosen.timeout
+    )
     tool = _find(server, ref.component, chosen.handler)
     schema = tool["inputSchema"].get("properties", {})
     arguments = dict(_parse(one, schema) for one in chosen.arguments)
@@ -63,15 +64,6 @@ def run(chosen: argparse.Namespace) -> int:
     structured = result.get("structuredContent")
     print(text if structured is None else json.dumps(structured, indent=2, ensure_ascii=False))
     return 0
-
-
-def _local() -> str:
-    """Where `greenroom run` serves with the same settings."""
-    settings = load_settings()
-    # An address to listen on everywhere is none to connect to.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    host = host.strip("[]")
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _find(server: _Server, component: str, handler: str) -> dict[str, Any]:
@@ -117,11 +109,7 @@ class _Server:
     """A running service's MCP endpoint."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise CommandFailed(f"{url!r} is not the URL of a service.", usage=True)
-        path = parts.path.rstrip("/") or "/mcp"
-        self._url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+        self._url = with_path(url, "/mcp")
         self._timeout = timeout
 
     def tools(self) -> Iterator[dict[str, Any]]:
@@ -144,27 +132,12 @@ class _Server:
         return result
 
     def _post(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        request = urllib.request.Request(self._url, body, headers)  # noqa: S310 - checked above
-        try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310
-                text = response.read()
-        except urllib.error.HTTPError as error:
-            text = error.read()
-            if not text.startswith(b"{"):
-                raise CommandFailed(
-                    f"There is no MCP endpoint at {self._url} (HTTP {error.code}). "
-                    "Give its URL with --url."
-                ) from None
-        except TimeoutError:
+        late = "Look at the state, or call again with the same --idempotency-key."
+        status, text = post(self._url, body, headers, timeout=self._timeout, late=late)
+        if status >= HTTPStatus.BAD_REQUEST and not text.startswith(b"{"):
             raise CommandFailed(
-                f"No answer within {self._timeout:g} s; the command may still be carried out. "
-                "Look at the state, or call again with the same --idempotency-key."
-            ) from None
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise CommandFailed(
-                f"No service answers at {self._url}: {reason}. Start it with: greenroom run …"
-            ) from None
+                f"There is no MCP endpoint at {self._url} (HTTP {status}). Give its URL with --url."
+            )
         try:
             answer = json.loads(text)
         except ValueError:

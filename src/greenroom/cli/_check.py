@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli._failure import CommandFailed
 from greenroom.cli._load import add_target, load_service
+from greenroom.components import TIMERS
 from greenroom.errors import StoreUnavailableError
 from greenroom.migrations import history
 
@@ -49,8 +50,16 @@ def run(chosen: argparse.Namespace) -> None:
         return
     with service.reading() as reader:
         problems = [line for one in definitions.values() for line in _unreadable(one, reader)]
-    if problems:
-        raise CommandFailed("The code can't read what is stored:\n  - " + "\n  - ".join(problems))
+        lost = [f"{TIMERS}: {line}" for line in reader.stranded_timers()]
+        stranded = [str(one) for one in reader.stranded_steps()]
+    found = {
+        "The code can't read what is stored": problems,
+        "What timers call leads nowhere": lost,
+        "Workflows can't go on": stranded,
+    }
+    if any(found.values()):
+        told = ["\n  - ".join((f"{what}:", *lines)) for what, lines in found.items() if lines]
+        raise CommandFailed("\n".join(told))
     print("database: at this version's migration; every stored type has a path to the code")
 
 
@@ -75,6 +84,8 @@ def _why_not_now(settings: Settings) -> str | None:
 
 
 def _unreadable(definition: ComponentDefinition, reader: StoredReader) -> Iterator[str]:
+    if definition.kind == "timed-action":
+        return
     known = {info.name: info for info in definition.stored_types}
     for name, version in reader.stored_types(definition.id):
         info = known.get(name)

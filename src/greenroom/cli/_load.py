@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 from pathlib import Path
 
 from greenroom.cli._failure import CommandFailed
+from greenroom.errors import GreenroomError
 from greenroom.ids import EntityRef, entity_ref
 from greenroom.service import Service
 
@@ -25,13 +27,14 @@ def load_service(target: str) -> Service:
     """The service that `module:attribute` names, imported from the current folder.
 
     Raises:
-        CommandFailed: There is no such module or attribute, or it is not a service.
+        CommandFailed: There is no such module or attribute, it can't be imported, or it is not
+            a service.
         DefinitionError: The service's components or endpoints are written wrongly.
     """
     module_name, _, attribute = target.partition(":")
     attribute = attribute or "service"
-    named = [*module_name.split("."), *attribute.split(".")]
-    if module_name.endswith(".py") or not all(part.isidentifier() for part in named):
+    names = (*module_name.split("."), *attribute.split("."))
+    if module_name.endswith(".py") or not all(name.isidentifier() for name in names):
         raise CommandFailed(
             f"{target!r} does not name a service: write MODULE:SERVICE, like shop.main:service.",
             usage=True,
@@ -52,14 +55,36 @@ def load_service(target: str) -> Service:
 def _import(name: str) -> object:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        # A module that is missing inside the application is the application's own mistake,
-        # and its traceback says where.
-        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise
+    except GreenroomError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            raise CommandFailed(
+                f"There is no module {missing!r} here ({Path.cwd()}) or on PYTHONPATH.", usage=True
+            ) from None
         raise CommandFailed(
-            f"There is no module {error.name!r} here ({Path.cwd()}) or on PYTHONPATH."
-        ) from None
+            f"The module {name} can't be imported: {_told(error)}. "
+            f'Correct it; for the whole traceback: python -c "import {name}"',
+            usage=True,
+        ) from error
+
+
+def _told(error: BaseException) -> str:
+    """An error as one line, with the last place it came through."""
+    said = " ".join(str(error).split())
+    told = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if isinstance(error, SyntaxError):
+        # Its text names the place.
+        return told
+    places = [one for one in traceback.extract_tb(error.__traceback__) if _is_own(one.filename)]
+    return f"{told} ({places[-1].filename}:{places[-1].lineno})" if places else told
+
+
+def _is_own(filename: str) -> bool:
+    """Whether it is a file of the application, rather than one that imports or is installed."""
+    path = Path(filename)
+    return path.is_file() and path.is_relative_to(Path.cwd()) and "site-packages" not in path.parts
 
 
 def _hint(module: object) -> str:

@@ -28,19 +28,19 @@ Commands = argparse._SubParsersAction
 
 def add_look(commands: Commands[argparse.ArgumentParser]) -> None:
     """The commands' arguments."""
-    _add(commands, "components", components, "list the components of a service")
+    add_looking(commands, "components", components, "list the components of a service")
 
-    parser = _add(commands, "instances", instances, "list the instances of a component")
+    parser = add_looking(commands, "instances", instances, "list the instances of a component")
     parser.add_argument("component", metavar="COMPONENT")
     parser.add_argument("--after", metavar="ID", help="begin after this instance id")
-    parser.add_argument("--limit", type=_count, default=100, help="at most so many (100)")
+    parser.add_argument("--limit", type=count, default=100, help="at most so many (100)")
 
-    parser = _add(commands, "events", events, "show what an instance has been through")
+    parser = add_looking(commands, "events", events, "show what an instance has been through")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
     parser.add_argument("--after", type=int, default=0, help="begin after this sequence number")
-    parser.add_argument("--limit", type=_count, default=1000, help="at most so many (1000)")
+    parser.add_argument("--limit", type=count, default=1000, help="at most so many (1000)")
 
-    parser = _add(commands, "state", state, "show the state of an instance")
+    parser = add_looking(commands, "state", state, "show the state of an instance")
     parser.add_argument("instance", metavar="COMPONENT/INSTANCE")
     parser.add_argument("--at", type=int, metavar="N", help="as it was after this sequence number")
 
@@ -49,12 +49,14 @@ def components(chosen: argparse.Namespace) -> None:
     """One line per component, one below it per command."""
     definitions = load_service(chosen.service).runtime.definitions
     if chosen.json:
-        _print_json([_component(one) for one in definitions.values()])
+        print_json([_component(one) for one in definitions.values()])
         return
     for one in definitions.values():
         print(f"{one.id}  {one.kind}  {one.cls.__module__}.{one.cls.__qualname__}")
         for command in _component(one)["commands"]:
             kind = "reads" if command["read_only"] else "writes"
+            if one.kind == "timed-action":
+                kind = "run by timers"
             tool = f"  tool {command['tool']}" if command["tool"] else ""
             print(f"    {command['name']}({', '.join(command['parameters'])})  {kind}{tool}")
 
@@ -64,7 +66,7 @@ def instances(chosen: argparse.Namespace) -> None:
     with load_service(chosen.service).reading() as reader:
         found = reader.instances(chosen.component, after=chosen.after, limit=chosen.limit)
     if chosen.json:
-        _print_json([_instance(one) for one in found])
+        print_json([_instance(one) for one in found])
         return
     for one in found:
         notes = " ".join(f"{name}={value}" for name, value in _instance(one).items() if value)
@@ -75,10 +77,10 @@ def events(chosen: argparse.Namespace) -> None:
     """One line per record: number, time, type, content."""
     ref = parse_ref(chosen.instance)
     with load_service(chosen.service).reading() as reader:
-        _check_exists(reader, ref, chosen)
+        check_exists(reader, ref, chosen)
         found = reader.events(ref, after=chosen.after, limit=chosen.limit)
     if chosen.json:
-        _print_json([_event(one) for one in found])
+        print_json([_event(one) for one in found])
         return
     for one in found:
         content = json.dumps(to_jsonable_python(one.value), ensure_ascii=False)
@@ -89,11 +91,11 @@ def state(chosen: argparse.Namespace) -> None:
     """The state as JSON."""
     ref = parse_ref(chosen.instance)
     with load_service(chosen.service).reading() as reader:
-        _check_exists(reader, ref, chosen)
-        _print_json(to_jsonable_python(reader.state_at(ref, chosen.at)))
+        check_exists(reader, ref, chosen)
+        print_json(to_jsonable_python(reader.state_at(ref, chosen.at)))
 
 
-def _check_exists(reader: StoredReader, ref: EntityRef, chosen: argparse.Namespace) -> None:
+def check_exists(reader: StoredReader, ref: EntityRef, chosen: argparse.Namespace) -> None:
     """An instance that nothing was stored for is more likely a slip of the pen than of interest."""
     if not reader.exists(ref):
         raise CommandFailed(
@@ -102,12 +104,13 @@ def _check_exists(reader: StoredReader, ref: EntityRef, chosen: argparse.Namespa
         )
 
 
-def _add(
+def add_looking(
     commands: Commands[argparse.ArgumentParser],
     name: str,
     run: Callable[[argparse.Namespace], None],
     text: str,
 ) -> argparse.ArgumentParser:
+    """A command that looks at a service, and can print JSON."""
     parser = commands.add_parser(name, help=text)
     add_target(parser)
     parser.add_argument(
@@ -117,7 +120,8 @@ def _add(
     return parser
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A number of lines."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
@@ -174,5 +178,6 @@ def _time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """For programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -14,18 +14,20 @@ from greenroom.cli._failure import CommandFailed
 from greenroom.cli._look import add_look
 from greenroom.cli._mcp import add_mcp
 from greenroom.cli._run import add_run
-from greenroom.errors import GreenroomError
+from greenroom.cli._timers import add_timers
+from greenroom.cli._workflows import add_workflows
+from greenroom.errors import ConfigurationError, GreenroomError
 from greenroom.version import package_version
 
 OK, FAILED, USAGE = 0, 1, 2
-"""Exit codes. argparse leaves with 2 by itself."""
+"""Exit codes: done, not done, and asked for wrongly (argparse leaves with 2 by itself)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command; returns the exit code.
 
     A failure that the user can do something about is a sentence on standard error. A traceback
-    here is a bug in greenroom, or in the application's own code.
+    here is a bug in greenroom.
     """
     parser = _parser()
     chosen = parser.parse_args(arguments)
@@ -35,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandFailed as failure:
         print(f"greenroom: {failure}", file=sys.stderr)
         return USAGE if failure.usage else FAILED
+    except ConfigurationError as error:
+        print(f"greenroom: {error}", file=sys.stderr)
+        return USAGE
     except GreenroomError as error:
         print(f"greenroom: {error}", file=sys.stderr)
         return FAILED
@@ -53,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=package_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (add_run, add_mcp, add_check, add_call, add_look, add_db):
+    for add in (
+        add_run, add_mcp, add_check, add_call, add_look, add_workflows, add_timers, add_db,
+    ):  # fmt: skip
         add(commands)
     return parser

@@ -1,6 +1,5 @@
 """What an application subclasses: declarations only, no threads, no I/O."""
 
-from greenroom.components._hints import is_shareable
 from greenroom.components._parameters import Parameter
 from greenroom.components._reading import define, define_all, read_all
 from greenroom.components.content import (
@@ -16,6 +15,8 @@ from greenroom.components.content import (
     TextContent,
 )
 from greenroom.components.contexts import (
+    DUE_AT_KEY,
+    TIMER_KEY,
     Cancellation,
     CommandContext,
     EntityContext,
@@ -88,6 +89,7 @@ from greenroom.components.mcp_methods import (
 from greenroom.components.metadata import Metadata
 from greenroom.components.mirrored import mirrored_arguments
 from greenroom.components.principals import ANONYMOUS, Claims, Principal
+from greenroom.components.schedule import Schedule
 from greenroom.components.security import (
     Access,
     Acl,
@@ -107,11 +109,32 @@ from greenroom.components.step import (
     Retry,
     StepSettings,
     call,
+    check_duration,
     check_reason,
+    is_async,
     step,
 )
 from greenroom.components.step_definition import StepDefinition
 from greenroom.components.tasks import TaskDefinition, TaskQuestion, TaskSettings
+from greenroom.components.timed_action import (
+    ActionDone,
+    ActionFailed,
+    TimedAction,
+    TimedActionContext,
+    TimedActionEffect,
+    TimedActionEffects,
+)
+from greenroom.components.timers import (
+    DEAD,
+    RETRYING,
+    TIMER_BACKOFF,
+    TIMER_TIMEOUT,
+    TIMERS,
+    StoredTimer,
+    TimerKeeper,
+    TimerPlan,
+    TimerStatus,
+)
 from greenroom.components.tools import (
     ToolDefinition,
     ToolHints,
@@ -122,7 +145,7 @@ from greenroom.components.tools import (
 )
 from greenroom.components.type_names import StoredTypeInfo, migrates, type_name
 from greenroom.components.uri_templates import UriTemplate, normal_uri
-from greenroom.components.workflow import Workflow, WorkflowSettings
+from greenroom.components.workflow import RETRY_FOREVER, Workflow, WorkflowSettings
 from greenroom.components.workflow_effects import (
     UNCHANGED,
     BranchEffect,
@@ -143,27 +166,36 @@ from greenroom.components.workflow_effects import (
 )
 from greenroom.components.workflow_operations import (
     OUTCOME,
-    OVER,
     RESUME,
     STATUS,
     SUSPEND,
     TERMINATE,
     ChildOutcome,
     HistoryEntry,
+    Status,
     WorkflowStatus,
 )
 
 __all__ = [
     "ANONYMOUS",
+    "DEAD",
+    "DUE_AT_KEY",
     "OUTCOME",
-    "OVER",
     "RESUME",
+    "RETRYING",
+    "RETRY_FOREVER",
     "STATUS",
     "SUSPEND",
     "TERMINATE",
+    "TIMERS",
+    "TIMER_BACKOFF",
+    "TIMER_KEY",
+    "TIMER_TIMEOUT",
     "UNCHANGED",
     "Access",
     "Acl",
+    "ActionDone",
+    "ActionFailed",
     "AskForm",
     "AskModel",
     "AskPage",
@@ -235,7 +267,9 @@ __all__ = [
     "ResourceDefinition",
     "ResourceLink",
     "Retry",
+    "Schedule",
     "Security",
+    "Status",
     "Stay",
     "StepContext",
     "StepDefinition",
@@ -244,11 +278,19 @@ __all__ = [
     "StepResult",
     "StepSettings",
     "StepTransition",
+    "StoredTimer",
     "StoredTypeInfo",
     "TaskDefinition",
     "TaskQuestion",
     "TaskSettings",
     "TextContent",
+    "TimedAction",
+    "TimedActionContext",
+    "TimedActionEffect",
+    "TimedActionEffects",
+    "TimerKeeper",
+    "TimerPlan",
+    "TimerStatus",
     "ToStep",
     "Tool",
     "ToolAnnotation",
@@ -271,6 +313,7 @@ __all__ = [
     "WorkflowSettings",
     "WorkflowStatus",
     "call",
+    "check_duration",
     "check_reason",
     "component",
     "current_request",
@@ -280,7 +323,7 @@ __all__ = [
     "endpoint_info",
     "function_tool",
     "has_capability",
-    "is_shareable",
+    "is_async",
     "mcp_completion",
     "mcp_endpoint",
     "mcp_instances",

@@ -30,6 +30,7 @@ from greenroom.components._result_types import (
     tool_shape,
     without_awaitable,
 )
+from greenroom.components._said import wrong_types
 from greenroom.components._tool_rules import NO_PROTOBUF, read_schemas, tool_problems
 from greenroom.components.content import (
     ResourceLink,
@@ -98,7 +99,8 @@ class _Methods:
         for name in order:
             found = inspect.getattr_static(self._cls, name)
             function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-            mark = mcp_mark(function)
+            # Above `@staticmethod`, the decorator is put on that.
+            mark = mcp_mark(function) or mcp_mark(found)
             if mark is None:
                 if isinstance(function, FunctionType) and tool_mark(self._cls, name) is not None:
                     self._breach(
@@ -115,9 +117,10 @@ class _Methods:
 
     def read(self, name: str, function: FunctionType, mark: McpMark) -> None:
         """One method, whatever it is."""
-        problems: list[str] = []
+        decorator = _DECORATORS[type(mark)]
+        problems = [f": {decorator} {one}" for one in wrong_types(mark)]
         method = self._method(name, function, problems.append)
-        if method is not None:
+        if method is not None and not problems:
             match mark:
                 case McpToolMark():
                     self._tool(method, mark, problems.append)
@@ -255,8 +258,6 @@ class _Methods:
         handler = method.handler
         problems = []
         name = mark.name or handler.name
-        if mark.role not in ("user", "assistant"):
-            problems.append(f": the role {mark.role!r} is neither 'user' nor 'assistant'")
         if not is_message(handler.reply_type):
             problems.append(
                 f" must return text, a MessageContent, a PromptMessage or a list of these, not "

@@ -33,6 +33,7 @@ from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_methods import mcp_mark
 from greenroom.components.workflow import Workflow
+from greenroom.fidelity import starred
 
 BASES = (EventSourcedEntity, KeyValueEntity, Workflow)
 _OURS = (object, Component, Entity, *BASES)
@@ -176,7 +177,7 @@ class _Handlers:
             reason = str(error).splitlines()[0]
             self._breach(f".{name}: pydantic can't use its parameter or reply types: {reason}")
             return None
-        wrong = wrong_defaults(made)
+        wrong = [*wrong_defaults(made), *secrets_of(made)]
         for problem in wrong:
             self._breach(f".{name}{problem}")
         return None if wrong else made
@@ -188,6 +189,20 @@ def wrong_defaults(handler: HandlerDefinition) -> list[str]:
         f": {one.name} can't be {one.default!r} by default: {said}"
         for one in handler.parameters
         if (said := wrong_default(one))
+    ]
+
+
+def secrets_of(handler: HandlerDefinition) -> list[str]:
+    """Where arguments or the reply hold what JSON only shows as stars."""
+    secret = [f"its parameter {name}" for name in starred(handler.arguments.core_schema)]
+    secret += [
+        f"its reply's field {place}" if place else "its reply"
+        for place in starred(handler.reply_adapter.core_schema)
+    ]
+    return [
+        f": {what} is a secret, which crosses between processes as stars; declare text, or give "
+        "the field a serializer that writes the secret itself"
+        for what in secret
     ]
 
 
@@ -212,7 +227,7 @@ def read_parameters(
         if one.name in given:
             continue
         annotation = substitute(hints.get(one.name), known)
-        problem = _wrong_with(one, annotation, known=one.name in hints)
+        problem = parameter_problem(one, annotation, known=one.name in hints)
         if problem is None:
             read.append(read_parameter(one, annotation, texts))
         else:
@@ -220,9 +235,10 @@ def read_parameters(
     return tuple(read)
 
 
-def _wrong_with(  # noqa: PLR0911 - one line per rule
+def parameter_problem(  # noqa: PLR0911 - one line per rule
     one: inspect.Parameter, annotation: Any, *, known: bool
 ) -> str | None:
+    """What keeps a parameter from being one that a call from elsewhere can fill, told after `.name`."""
     if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
         return f" takes *{one.name}; name every parameter instead"
     if one.kind is one.KEYWORD_ONLY:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
+from greenroom.components._action_rules import check_action_dependencies, read_actions
 from greenroom.components._constructor import read_constructor
 from greenroom.components._docs import first_paragraph
 from greenroom.components._handler_rules import BASES, read_handlers
@@ -29,6 +30,8 @@ from greenroom.components.entity import Entity
 from greenroom.components.event_sourced_entity import EventSourcedEntity
 from greenroom.components.function_tool import tool_mark
 from greenroom.components.handlers import HandlerDefinition
+from greenroom.components.timed_action import TimedAction
+from greenroom.components.timers import TIMERS
 from greenroom.components.tools import ToolDefinition, define_tool
 from greenroom.components.type_names import StoredTypeInfo, without_none
 from greenroom.components.workflow import Workflow
@@ -36,8 +39,17 @@ from greenroom.components.workflow_operations import operations
 from greenroom.errors import DefinitionError
 from greenroom.ids import is_component_id
 
+KINDS = (*BASES, TimedAction)
 _NEVER_GIVEN = frozenset(
-    ("ComponentClient", "AsyncComponentClient", "EntityClient", "AsyncEntityClient", "Runtime")
+    (
+        "ComponentClient",
+        "AsyncComponentClient",
+        "EntityClient",
+        "AsyncEntityClient",
+        "TimerScheduler",
+        "AsyncTimerScheduler",
+        "Runtime",
+    )
 )
 """By name, since nothing here may import what carries components out."""
 
@@ -129,6 +141,9 @@ class _Reader:
         if mark is None:
             return
         names = dict(mark.names)
+        if issubclass(self.cls, TimedAction):
+            self._read_actions(mark, names)
+            return
         types = self._types(names)
         self._check_state_methods()
         handlers = read_handlers(self.cls, mark.id, names, self._breach)
@@ -158,16 +173,36 @@ class _Reader:
             operations=operated,
         )
 
+    def _read_actions(self, mark: ComponentMark, names: dict[str, Any]) -> None:
+        handlers = read_actions(self.cls, mark.id, names, self._breach)
+        dependencies = read_constructor(self.cls, names, self._breach, _nothing_refused)
+        check_action_dependencies(dependencies, self._breach)
+        if not self.problems:
+            self.definition = ComponentDefinition(
+                id=mark.id,
+                kind=self.cls.kind,
+                cls=self.cls,
+                name=mark.name or self.cls.__name__,
+                description=mark.description or first_paragraph(self.cls),
+                state_type=None,
+                event_types=(),
+                stored_types=(),
+                handlers=handlers,
+                dependencies=dependencies,
+                tools=(),
+            )
+
     def _breach(self, text: str) -> None:
         self.problems.append(f"{self.name}{text}")
 
     def _component_mark(self) -> ComponentMark | None:
-        if not isinstance(self.cls, type) or not issubclass(self.cls, BASES):
+        if not isinstance(self.cls, type) or not issubclass(self.cls, KINDS):
             self._breach(
-                " is not a component; subclass EventSourcedEntity, KeyValueEntity or Workflow"
+                " is not a component; subclass EventSourcedEntity, KeyValueEntity, Workflow or "
+                "TimedAction"
             )
             return None
-        bases = [base.__name__ for base in BASES if issubclass(self.cls, base)]
+        bases = [base.__name__ for base in KINDS if issubclass(self.cls, base)]
         if len(bases) > 1:
             self._breach(f" is {' and '.join(bases)} at once; be one of them")
             return None
@@ -182,6 +217,8 @@ class _Reader:
                 f": the component id {mark.id!r} must be lower case letters, digits and hyphens, "
                 "beginning with a letter"
             )
+        elif mark.id == TIMERS and self.cls.kind != "timer":
+            self._breach(f": the component id {mark.id!r} is greenroom's own; choose another")
         return mark
 
     # -- types -----------------------------------------------------------------------------

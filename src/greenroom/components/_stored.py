@@ -18,6 +18,7 @@ from greenroom.components.type_names import (
     missing_migrations,
     without_none,
 )
+from greenroom.fidelity import starred
 
 
 def read_stored(python_type: Any, names: dict[str, Any]) -> tuple[StoredTypeInfo | None, list[str]]:
@@ -82,12 +83,18 @@ def _wrong_versions(mark: TypeMark) -> list[str]:
 
 def _unusable(python_type: Any) -> list[str]:
     try:
-        complete = TypeAdapter(python_type).pydantic_complete
+        adapter: TypeAdapter[Any] = TypeAdapter(python_type)
+        complete = adapter.pydantic_complete
     except Exception as error:
         reason = str(error).splitlines()[0]
     else:
         if complete:
-            return []
+            return [
+                f"{shown(python_type)}, but {place or 'it'} is a secret, which JSON shows as "
+                "stars; store text that is encrypted, or give the field a serializer that writes "
+                "the secret itself"
+                for place in starred(adapter.core_schema)
+            ]
         reason = "it mentions names that are not known where it is written"
     return [f"{shown(python_type)}, which pydantic can't turn into JSON: {reason}"]
 

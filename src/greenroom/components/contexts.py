@@ -21,6 +21,10 @@ from greenroom.errors import AccessDeniedError, StepCancelledError, ToolError
 
 A = TypeVar("A")
 
+TIMER_KEY = "greenroom-timer"
+DUE_AT_KEY = "greenroom-due-at"
+"""What a timer sends along with its call, as metadata."""
+
 
 @dataclass(frozen=True, slots=True)
 class EntityContext:
@@ -48,6 +52,17 @@ class CommandContext:
     correlation_id: str
     causation: str | None = None
     traceparent: str | None = None
+
+    @property
+    def timer(self) -> str | None:
+        """The name of the timer that makes the call; None for a call of anybody else's."""
+        return self.metadata.get(TIMER_KEY)
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When the timer that makes the call was due: before `now`, if it comes late."""
+        said = self.metadata.get(DUE_AT_KEY)
+        return None if said is None else datetime.fromisoformat(said)
 
 
 @dataclass(slots=True)

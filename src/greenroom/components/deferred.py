@@ -22,4 +22,5 @@ class DeferredCall:
     """JSON."""
 
     def __str__(self) -> str:
-        return f"{self.component}/{self.instance} {self.handler}"
+        where = f"{self.component}/{self.instance}" if self.instance else self.component
+        return f"{where}.{self.handler}"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom.components._hints import names_around, union_members
+from greenroom.components._hints import is_shareable, names_around, union_members
 from greenroom.components.contexts import EntityContext
 from greenroom.components.entity import Component
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.session import EntitySession
 from greenroom.components.tools import ToolDefinition
 from greenroom.components.type_names import StoredTypeInfo
-from greenroom.errors import UnknownHandlerError
+from greenroom.errors import DefinitionError, UnknownHandlerError
 
 if TYPE_CHECKING:
     from greenroom.components.step_definition import StepDefinition
@@ -49,6 +50,9 @@ def component(
         name: What people call it; the class name by default.
         description: What it is for; the docstring's first paragraph by default.
 
+    Raises:
+        DefinitionError: The id is no text.
+
     Example:
         >>> from greenroom.components import Effect, KeyValueEntity
         >>> @component("greeting")
@@ -60,8 +64,8 @@ def component(
         ...         return self.effects.update_state(text).then_reply(text)
     """
     if not isinstance(component_id, str):
-        message = f'@component takes an id, as @component("shopping-cart"), not {component_id!r}'
-        raise TypeError(message)
+        said = f'@component takes an id, as @component("shopping-cart"), not {component_id!r}'
+        raise DefinitionError([said])
 
     def mark(cls: C) -> C:
         names = names_around(sys._getframe(1))
@@ -104,6 +108,26 @@ class ComponentDefinition:
     def state_may_be_none(self) -> bool:
         """Whether None is a state that the class has named, `EventSourcedEntity[Cart | None, …]`."""
         return NoneType in union_members(self.state_type)
+
+    @property
+    def state_shareable(self) -> bool:
+        """Whether states can't be changed in place, so that nobody needs to look whether they were."""
+        return is_shareable(self.state_type)
+
+    def empty_state_of(self, entity: Any) -> Any:
+        """The state of an instance that nothing was stored for; its own, if it can be changed."""
+        empty = entity.empty_state()
+        return empty if self.state_shareable else copy.deepcopy(empty)
+
+    def refuse_no_state(self, target: str, state: Any) -> None:
+        """Raises `TypeError` when None is to be stored as a state and the class doesn't name it."""
+        if state is None and not self.state_may_be_none:
+            state_type = getattr(self.state_type, "__name__", self.state_type)
+            message = (
+                f"{target}: None is no state of {self.cls.__name__}. Use delete_entity() to remove "
+                f"the state, or declare KeyValueEntity[{state_type} | None]."
+            )
+            raise TypeError(message)
 
     def handler_for(self, function: Callable[..., Any]) -> HandlerDefinition:
         """The handler that a function of the class, or of one of its bases, stands for.

@@ -197,12 +197,9 @@ class KeyValueEffects(EntityEffects, Generic[S]):
     def update_state(self, state: S, metadata: Metadata | None = None) -> Updated[S]:
         """Store a new state in place of the old one.
 
-        Raises:
-            ValueError: The state is None; use `delete_entity` instead.
+        None is a state where the class says so, as `KeyValueEntity[Profile | None]`; elsewhere
+        the command fails. It is not a deletion: the instance goes on to take writes.
         """
-        if state is None:
-            message = "update_state(None) is not a state; use delete_entity() to remove it."
-            raise ValueError(message)
         return Updated(state, metadata, delete=False)
 
     def delete_entity(self, metadata: Metadata | None = None) -> Updated[S]:

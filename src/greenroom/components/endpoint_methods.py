@@ -116,10 +116,17 @@ Tool = ToolDefinition | MethodTool
 
 
 def contents_of(value: Any) -> tuple[MessageContent, ...]:
-    """One content or a list of them, without what is None."""
-    if isinstance(value, MessageContent):
-        return (value,)
-    return tuple(one for one in value if one is not None)
+    """One content or a list of them, without what is None.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    several = (value,) if isinstance(value, MessageContent) else tuple(value)
+    for one in several:
+        if not (one is None or isinstance(one, MessageContent)):
+            message = f"{type(one).__name__} is no content; answer with one of its kinds"
+            raise TypeError(message)
+    return tuple(one for one in several if one is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-if TYPE_CHECKING:
-    from greenroom.components.tasks import TaskSettings
+from greenroom.components._said import listed
+from greenroom.components.tasks import TaskSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,7 +95,7 @@ def function_tool(
         setattr(
             function,
             _MARK,
-            ToolMark(name, description, id_param, tuple(annotations), requires_approval, task),
+            ToolMark(name, description, id_param, listed(annotations), requires_approval, task),
         )
         return function
 

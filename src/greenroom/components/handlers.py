@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Any
 
@@ -24,6 +24,8 @@ from greenroom.components._parameters import (
     passing_kinds,
 )
 from greenroom.errors import InvalidArgumentsError
+from greenroom.fidelity import MAX_DIGITS, Care, Fidelity, difference
+from greenroom.nesting import MAX_DEPTH, is_too_deep
 
 _MOST_KINDS = 64
 """Combinations of argument types that a handler knows beforehand; beyond, all are validated."""
@@ -45,6 +47,7 @@ class HandlerDefinition:
         "_names",
         "_passing",
         "_reply",
+        "_reply_fidelity",
         "_reply_to_json",
         "_tag",
         "_text",
@@ -84,6 +87,7 @@ class HandlerDefinition:
         self.reply_shareable = is_shareable(reply_type)
         self._reply: TypeAdapter[Any] = TypeAdapter(reply_type)
         self._reply_to_json = self._reply.serializer.to_json
+        self._reply_fidelity = Fidelity(self._reply.core_schema)
         self._tag = name.encode() + b"\0"
         self._names = tuple(one.name for one in parameters)
         self._fitting = _fitting(parameters)
@@ -225,9 +229,13 @@ class HandlerDefinition:
             if isinstance(value := decoded.get(str(name)), str):
                 try:
                     # Not orjson: it turns integers beyond 64 bits into floats.
-                    decoded[str(name)] = from_json(value, allow_inf_nan=False)
+                    inner = from_json(value, allow_inf_nan=False)
                 except ValueError:
                     continue
+                if is_too_deep(inner):
+                    said = f"{name}: the text is nested deeper than {MAX_DEPTH} levels"
+                    raise InvalidArgumentsError(self.target, [said])
+                decoded[str(name)] = inner
         return None if decoded == arguments else decoded
 
     def _invalid(
@@ -279,11 +287,20 @@ class HandlerDefinition:
             pydantic_core.PydanticSerializationError: It does not fit the declared reply type.
             pydantic.ValidationError: It could not be read again: None or NaN where a value is
                 due, or a rule of its own type is broken.
+            ValueError: It would be read again as another value; names the part.
         """
         data = self._reply_to_json(value, by_alias=True, warnings="error")
         # Whoever gets the reply must be able to read it, and so must whoever repeats the key.
-        if data == b"null" or type(value) not in _SELF_EVIDENT:
-            self.decode_reply(data)
+        if data == b"null" or type(value) not in _SELF_EVIDENT or len(data) > MAX_DIGITS:
+            again = self.decode_reply(data)
+            changes = self._reply_fidelity.care_for(data) is Care.COMPARE
+            if changes and (said := difference(value, again)) is not None:
+                message = (
+                    f"the reply of {self.target} would be read as another value: {said}. Declare "
+                    "types that JSON can tell apart, and give a serializer the validator that "
+                    "undoes it."
+                )
+                raise ValueError(message)
         return data
 
     def write_reply(self, value: Any, *, without_null: bool = False) -> bytes:
@@ -294,26 +311,41 @@ class HandlerDefinition:
             without_null: Leave out fields that are null; entries of mappings stay.
 
         Raises:
-            pydantic.ValidationError: It does not fit the declared reply type.
+            pydantic.ValidationError: It does not fit the declared reply type, or has None or NaN
+                where a value is due.
         """
+        if isinstance(value, Iterator):
+            # Who looks at it first uses it up.
+            value = self._reply.validate_python(value)
         try:
-            return self._reply_to_json(
+            data = self._reply_to_json(
                 value, by_alias=True, exclude_none=without_null, warnings="error"
             )
         except PydanticSerializationError:
             # Of another type, but perhaps as good: an int for a float, a set for any `Set`.
             fitting = self._reply.validate_python(value)
-            return self._reply_to_json(
+            data = self._reply_to_json(
                 fitting, by_alias=True, exclude_none=without_null, warnings="error"
             )
+        if b"null" in data:
+            self._refuse_nulls(data)
+        return data
+
+    def _refuse_nulls(self, data: bytes) -> None:
+        """Raises where null stands for what can't be null: pydantic writes None and NaN so."""
+        try:
+            self.decode_reply(data)
+        except ValidationError as error:
+            if any(one["input"] is None for one in error.errors(include_url=False)):
+                raise
 
     def decode_reply(self, data: bytes) -> Any:
         """The reply again."""
         return self._reply.validate_json(data, by_alias=True, by_name=True)
 
     def check_reply(self, value: Any) -> None:
-        """Raises what `encode_reply` raises for a reply of another type than declared."""
-        if type(value) is not self.reply_type:
+        """Raises what `encode_reply` raises, unless the types show that the reply is right."""
+        if type(value) is not self.reply_type or self._reply_fidelity.may_change():
             self.encode_reply(value)
 
     def without_null_fields(self, reply: bytes) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.components._endpoint_rules import read_methods
 from greenroom.components._hints import names_around
+from greenroom.components._said import listed, wrong_types
 from greenroom.components.content import Icon
 from greenroom.components.endpoint_methods import EndpointMethods, Tool
 from greenroom.components.security import Acl, Authorize, Jwt, RateLimit, Security
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=type[Any])
 
 _MARK = "__greenroom_mcp_endpoint__"
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,8 @@ def mcp_endpoint(  # noqa: PLR0913 - one for each thing a server may say of itse
             server_title=server_title,
             instructions=instructions,
             website_url=website_url,
-            icons=tuple(icons),
-            tools=tuple(tools),
+            icons=listed(icons),
+            tools=listed(tools),
             http=http,
             security=None if security == Security() else security,
             names=names_around(sys._getframe(1)),
@@ -148,15 +151,11 @@ def read_endpoint(
     if info is None:
         return None, [f"{name} has no @mcp_endpoint(...)"]
     problems: list[str] = []
-    if not info.path.startswith("/") or info.path.endswith("/") or "{" in info.path:
-        problems.append(
-            f"{name}: the path {info.path!r} must begin with / and not end with it, without "
-            "placeholders"
-        )
-    if not info.server_name.strip():
-        problems.append(f"{name}: server_name must not be empty")
-    tools, wrong = resolve_tools(info.tools, definitions, broken)
-    problems += [f"{name}: {problem}" for problem in wrong]
+    tools: list[ToolDefinition] = []
+    problems += [f"{name}: {one}" for one in wrong_types(info)]
+    if not problems:
+        tools, wrong = resolve_tools(info.tools, definitions, broken)
+        problems += [f"{name}: {one}" for one in (*_info_problems(info), *wrong)]
     methods = read_methods(cls, info.names, lambda text: problems.append(f"{name}{text}"))
     taken = {tool.name: tool for tool in tools}
     problems += [
@@ -186,6 +185,16 @@ def read_endpoint(
         ),
         [],
     )
+
+
+def _info_problems(info: McpEndpointInfo) -> Iterator[str]:
+    if not _PATH.match(info.path) or not {".", ".."}.isdisjoint(info.path.split("/")):
+        yield (
+            f"the path {info.path!r} must begin with / and not end with it, without placeholders "
+            "and whatever a URL would have to encode, as /mcp"
+        )
+    if not info.server_name.strip():
+        yield "server_name must not be empty"
 
 
 def define_endpoint(

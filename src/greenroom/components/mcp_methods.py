@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
+from greenroom.components._said import listed
 from greenroom.components.content import Icon, Role
 from greenroom.components.function_tool import ToolAnnotation
 from greenroom.components.security import Access, Acl, Authorize
@@ -145,9 +146,9 @@ def mcp_tool(  # noqa: PLR0913 - one for each thing a tool may say of itself
         title,
         description,
         input_schema,
-        tuple(annotations),
-        tuple(icons),
-        dict(meta or {}),
+        listed(annotations),
+        listed(icons),
+        {} if meta is None else meta,
         timeout,
         max_result_bytes,
         Access(acl, scopes, authorize) if asks else None,
@@ -204,9 +205,9 @@ def mcp_resource(  # noqa: PLR0913 - one for each thing a resource may say of it
             description,
             mime_type,
             size,
-            tuple(audience),
+            listed(audience),
             priority,
-            tuple(icons),
+            listed(icons),
             any_segment,
         )
     )
@@ -250,7 +251,7 @@ def mcp_prompt(
         ... def recommend(self, taste: str) -> str:
         ...     return f"What would you recommend to somebody who likes {taste}?"
     """
-    mark = McpPromptMark(name, title, description, role, tuple(icons))
+    mark = McpPromptMark(name, title, description, role, listed(icons))
     return _marking(mark) if fn is None else _marking(mark)(fn)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from greenroom.components._said import wrong_types
 from greenroom.components.function_tool import Approval, ToolAnnotation, tool_mark
 from greenroom.components.mirrored import mirroring_problems
 from greenroom.components.schema import input_schema, output_schema, shape_of
@@ -127,10 +128,12 @@ def define_tool(
     component_id: str, summary: str, handler: HandlerDefinition, mark: ToolMark
 ) -> tuple[ToolDefinition | None, list[str]]:
     """The tool of a handler, or what is wrong with it."""
+    where = f"{component_id}.{handler.name}: @function_tool"
+    problems = [f"{where} {one}" for one in wrong_types(mark)]
+    if problems:
+        return None, problems
     prefix = component_id.replace("-", "_")
     name = mark.name or f"{prefix}_{handler.name}"
-    where = f"{component_id}.{handler.name}: @function_tool"
-    problems = []
     if not TOOL_NAME.match(name):
         problems.append(
             f"{where} is named {name!r}; a name has 1 to 64 letters, digits, _ and -. "
@@ -213,16 +216,25 @@ def resolve_tools(
         for tool in chosen:
             other = found.setdefault(tool.name, tool)
             if other.handler is not tool.handler or other.bind != tool.bind:
-                problems.append(
-                    f"two tools are named {tool.name!r}: {other.handler.target} and "
-                    f"{tool.handler.target}. Give one of them another name="
-                )
+                problems.append(_two_named(tool, other))
             elif other.access != tool.access:
                 problems.append(
                     f"{tool.name!r} is given twice, with different acl=, scopes= or authorize=. "
                     "Choose with only= and exclude=, so that each tool is given once"
                 )
     return [found[name] for name in sorted(found)], problems
+
+
+def _two_named(tool: ToolDefinition, other: ToolDefinition) -> str:
+    if other.handler is tool.handler:
+        return (
+            f"{tool.name!r} is given twice, with different bind=. Choose with only= and exclude=, "
+            "so that each tool is given once"
+        )
+    return (
+        f"two tools are named {tool.name!r}: {other.handler.target} and {tool.handler.target}. "
+        "Give one of them another name="
+    )
 
 
 def _tools_of(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from uuid import UUID
 
 from greenroom.components._hints import union_members
+from greenroom.errors import DefinitionError
 
 T = TypeVar("T", bound=type[Any])
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -67,6 +68,9 @@ def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
         version: The version of its shape, from 1. Raise it when stored data must be migrated,
             and say how with `@migrates`.
 
+    Raises:
+        DefinitionError: The name is no text, or the version no number.
+
     Example:
         >>> from pydantic import BaseModel
         >>> @type_name("item-added", version=2)
@@ -78,8 +82,13 @@ def type_name(name: str, *, version: int = 1) -> Callable[[T], T]:
         ...     return {**old, "quantity": 1}
     """
     if not isinstance(name, str):
-        message = f'@type_name takes a name, as @type_name("item-added"), not {name!r}'
-        raise TypeError(message)
+        raise DefinitionError(
+            [f'@type_name takes a name, as @type_name("item-added"), not {name!r}']
+        )
+    if type(version) is not int:
+        raise DefinitionError(
+            [f"@type_name({name!r}): a version is a whole number, not {version!r}"]
+        )
 
     def mark(cls: T) -> T:
         found = TypeMark(cls, name, version)
@@ -106,13 +115,18 @@ def migrates(cls: type[Any], *, from_version: int) -> Callable[[M], M]:
     Args:
         cls: A class with a `@type_name` whose version is above `from_version`.
         from_version: The version that the function takes; it returns the next one.
+
+    Raises:
+        DefinitionError: The class has no `@type_name`, or the version is no number.
     """
+    if type(from_version) is not int:
+        raise DefinitionError([f"@migrates: a version is a whole number, not {from_version!r}"])
 
     def mark(migration: M) -> M:
         found = mark_of(cls)
         if found is None:
-            message = f"@migrates({cls.__qualname__}): the class has no @type_name"
-            raise TypeError(message)
+            shown = getattr(cls, "__qualname__", repr(cls))
+            raise DefinitionError([f"@migrates({shown}): the class has no @type_name"])
         if from_version in found.migrations:
             found.problems.append(f"there are two migrations from version {from_version}")
         if not 1 <= from_version < found.version:

@@ -14,8 +14,6 @@ from greenroom.components.type_names import type_name
 Status = Literal[
     "not-started", "running", "retrying", "paused", "ended", "failed", "terminated", "deleted"
 ]
-OVER: frozenset[str] = frozenset(("ended", "failed", "terminated", "deleted"))
-"""The ends of a workflow."""
 
 SUSPEND, RESUME, TERMINATE = "$suspend", "$resume", "$terminate"
 STATUS, OUTCOME = "$status", "$outcome"

@@ -1,7 +1,12 @@
 """What both doors share: checks on who asks, carrying out a tool call, errors as told outside."""
 
 from greenroom.edge._audit import Audit, AuditLog, AuditRecord, AuditSink
-from greenroom.edge._checks import endpoint_problems, security_problems, settings_problems
+from greenroom.edge._checks import (
+    door_problems,
+    endpoint_problems,
+    security_problems,
+    settings_problems,
+)
 from greenroom.edge._errors import ErrorView, describe, report
 from greenroom.edge._guard import METADATA_PATH, Guard, Surroundings
 from greenroom.edge._hosts import HostCheck
@@ -40,6 +45,7 @@ __all__ = [
     "ToolOutcome",
     "asking",
     "describe",
+    "door_problems",
     "endpoint_problems",
     "report",
     "request_context",

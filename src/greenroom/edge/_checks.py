@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -31,14 +31,23 @@ def endpoint_problems(definition: McpEndpointDefinition, settings: Settings) -> 
     """What is wrong with an MCP endpoint's security, by its class."""
     where = definition.cls.__qualname__
     security = definition.security
-    if settings.require_acl and (security is None or security.acl is None):
-        yield f"{where}: has no acl=, and GREENROOM_REQUIRE_ACL asks for one; say who may call it"
+    yield from door_problems(definition.cls, security, settings)
     if security is None:
         return
-    yield from security_problems(where, security, settings)
     for tool in definition.tools:
         if tool.access is not None:
             yield from _access_problems(f"{where}: {tool.name}", tool.access, security, settings)
+
+
+def door_problems(
+    endpoint: type[Any], security: Security | None, settings: Settings
+) -> Iterator[str]:
+    """What is wrong with what an endpoint asks for all that it offers, by its class."""
+    where = endpoint.__qualname__
+    if settings.require_acl and (security is None or security.acl is None):
+        yield f"{where}: has no acl=, and GREENROOM_REQUIRE_ACL asks for one; say who may call it"
+    if security is not None:
+        yield from security_problems(where, security, settings)
 
 
 def security_problems(where: str, security: Security, settings: Settings) -> Iterator[str]:
@@ -72,6 +81,9 @@ def settings_problems(settings: Settings) -> Iterator[str]:
 def _acl_problems(where: str, acl: object, settings: Settings) -> Iterator[str]:
     if not isinstance(acl, Acl):
         yield f"{where} must be an Acl, not {acl!r}"
+        return
+    if not isinstance(acl.allow, Collection) or not isinstance(acl.deny, Collection):
+        yield f"{where} allow and deny must be lists, as Acl(allow=[Acl.INTERNET])"
         return
     matchers = [*acl.allow, *acl.deny]
     for one in matchers:
@@ -108,13 +120,17 @@ def _jwt_problems(where: str, jwt: object, settings: Settings) -> Iterator[str]:
         )
     else:
         yield from _variable_problems(f"{where} audiences", jwt.audiences)
-    for name, wanted in jwt.claims.items():
-        yield from _claim_problems(f"{where} claims[{name!r}]", wanted)
+    if not isinstance(jwt.claims, Mapping):
+        yield f'{where} claims must be a mapping, as {{"tenant": "acme"}}'
+    else:
+        for name, wanted in jwt.claims.items():
+            yield from _claim_problems(f"{where} claims[{name!r}]", wanted)
+    if not (isinstance(jwt.subject, str) or callable(jwt.subject)):
+        yield f"{where} subject must name a claim, or be a function of the claims"
     if isinstance(jwt.required, str):
         yield f"{where} required must be a list, as [{jwt.required!r}]"
     yield from _scope_problems(f"{where} scopes", jwt.scopes)
-    if jwt.leeway < timedelta(0):
-        yield f"{where} leeway must not be negative"
+    yield from _time_problems(f"{where} leeway", jwt.leeway, timedelta(0), "0 s")
 
 
 def _issuers_problems(where: str, jwt: Jwt, *, check_keys: bool) -> Iterator[str]:
@@ -152,8 +168,9 @@ def _issuer_problems(where: str, issuer: Issuer, *, check_keys: bool) -> Iterato
     unknown = sorted(set(issuer.algorithms) - set(ALGORITHMS))
     if unknown:
         yield f"{where}: {', '.join(unknown)} is not taken; only {', '.join(ALGORITHMS)}"
-    if issuer.refresh_every < timedelta(minutes=1):
-        yield f"{where}: refresh_every must be a minute at least"
+    yield from _time_problems(
+        f"{where}: refresh_every", issuer.refresh_every, timedelta(minutes=1), "a minute"
+    )
     for number, key in enumerate(issuer.keys if check_keys else (), 1):
         try:
             found = key_of(key, issuer.algorithms)
@@ -170,6 +187,8 @@ def _variable_problems(where: str, texts: Iterable[str]) -> Iterator[str]:
             expanded(text)
         except KeyError as error:
             yield f"{where} {text!r}: the environment variable {error.args[0]} is not set"
+        except TypeError:
+            yield f"{where} {text!r} is no text"
 
 
 def _claim_problems(where: str, wanted: Any) -> Iterator[str]:
@@ -201,12 +220,24 @@ def _rate_problems(where: str, limit: object) -> Iterator[str]:
     if not isinstance(limit, RateLimit):
         yield f"{where} must be a RateLimit, not {limit!r}"
         return
-    if limit.calls < 1:
-        yield f"{where} must allow one call at least; to let nobody in, use acl=Acl.deny_all()"
-    if limit.per < timedelta(milliseconds=1):
-        yield f"{where} per= must be a millisecond at least"
-    if limit.burst is not None and limit.burst < 1:
-        yield f"{where} burst= must be one call at least"
+    burst = limit.calls if limit.burst is None else limit.burst
+    if type(limit.calls) is not int or type(burst) is not int:
+        yield f"{where} calls and burst must be whole numbers"
+    else:
+        if limit.calls < 1:
+            yield f"{where} must allow one call at least; to let nobody in, use acl=Acl.deny_all()"
+        if limit.burst is not None and burst < 1:
+            yield f"{where} burst= must be one call at least"
+    yield from _time_problems(
+        f"{where} per=", limit.per, timedelta(milliseconds=1), "a millisecond"
+    )
+
+
+def _time_problems(where: str, given: object, least: timedelta, told: str) -> Iterator[str]:
+    if not isinstance(given, timedelta):
+        yield f"{where} must be a timedelta, as timedelta(seconds=60), not {given!r}"
+    elif given < least:
+        yield f"{where} must be {told} at least"
 
 
 def _authorize_problems(where: str, function: Authorize) -> Iterator[str]:

@@ -30,6 +30,7 @@ from greenroom.errors import (
     VersionMismatchError,
     WorkflowSuspendedError,
 )
+from greenroom.ids import without_surrogates
 from greenroom.logs import correlation_id as current_correlation_id
 from greenroom.logs import new_correlation_id
 
@@ -108,8 +109,8 @@ def describe(error: BaseException, *, correlation_id: str | None = None) -> Erro
     reference = _reference(error, correlation_id)
     row = _row_for(type(error))
     text = str(error) if row.text is OWN_TEXT else row.text.format(error=error, reference=reference)
-    # A lone surrogate has no UTF-8, and no answer could be made of it.
-    text = text.encode("utf-8", "replace").decode()
+    # What an application says may hold what no answer can.
+    text = without_surrogates(text)
     if not isinstance(error, GreenroomError):
         return ErrorView("internal", text, retryable=False, correlation_id=reference)
     return ErrorView(error.code, text or error.code, error.retryable, reference)

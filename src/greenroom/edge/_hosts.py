@@ -32,8 +32,18 @@ class HostCheck:
         self._any_host = "*" in self._hosts
         self._good: set[tuple[bytes | None, bytes | None]] = set()
 
+    def refusal_of(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+        """None when a request with these headers may be answered."""
+        found = [one for one in headers if one[0] in (b"host", b"origin")]
+        values = dict(found)
+        if len(values) != len(found):
+            # Readers of the first and of the last would see different requests.
+            text = "The Host or the Origin header came more than once."
+            return Refusal(400, "doubled-header", text)
+        return self.refusal(values.get(b"host"), values.get(b"origin"))
+
     def refusal(self, host: bytes | None, origin: bytes | None) -> Refusal | None:
-        """None when the request may be answered."""
+        """None when a request with this host, from this page, may be answered."""
         pair = (host, origin)
         if pair in self._good:
             return None

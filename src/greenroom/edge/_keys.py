@@ -60,6 +60,8 @@ def key_of(given: Mapping[str, Any] | str, allowed: Sequence[str] = ()) -> Issue
         described = _jwk_of_pem(given) if isinstance(given, str) else given
         if described.get("use", "sig") != "sig" or described.get("kty") == "oct":
             return None
+        if "d" in described:
+            raise ValueError("it is a private key")
         fitting = _fitting(described)
         algorithms = [name for name in fitting if not allowed or name in allowed]
         if not algorithms:
@@ -171,7 +173,8 @@ class FetchedKeys:
         """
         await self.keep_fresh()
         found = _matching(self._keys, key_id, algorithm)
-        if not found and key_id is not None and self._may_try():
+        if not found and key_id is not None:
+            # Unless it was just tried; whoever comes while it is being tried waits for that.
             await self._refresh()
             found = _matching(self._keys, key_id, algorithm)
         return found

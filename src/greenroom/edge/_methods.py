@@ -70,7 +70,7 @@ class MethodRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise _contained(method, error) from error
+            raise contained(method.target, error) from error
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -89,17 +89,22 @@ class MethodRunner:
             work = partial(copy_context().run, self._start_on_thread, method, values, context)
             answer = await loop.run_in_executor(self._threads, work)
             return await answer if inspect.isawaitable(answer) else answer
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise _contained(method, error) from error
+        except (Exception, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:
+            raise contained(method.target, error) from error
 
     def _start_on_thread(
         self, method: EndpointMethod, values: tuple[Any, ...], context: ToolContext
     ) -> Any:
         try:
             return self._start(method, values, context)
-        except (SystemExit, KeyboardInterrupt, StopIteration) as error:
-            # The first two would stop the event loop; no future takes the third.
-            raise _contained(method, error) from error
+        except StopIteration as error:
+            raise contained(method.target, error) from error  # no future takes it
+        except (Exception, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            raise contained(method.target, error) from error
 
     def _start(self, method: EndpointMethod, values: tuple[Any, ...], context: ToolContext) -> Any:
         given = self._dependencies
@@ -109,5 +114,6 @@ class MethodRunner:
         return method.handler.function(endpoint, *method.arguments(values, context))
 
 
-def _contained(method: EndpointMethod, error: BaseException) -> RuntimeError:
-    return RuntimeError(f"{method.target} raised {type(error).__name__}")
+def contained(target: str, error: BaseException) -> RuntimeError:
+    """In place of what would end the task, the event loop or the process: a failure like others."""
+    return RuntimeError(f"{target} raised {type(error).__name__}")

@@ -24,6 +24,7 @@ from greenroom.components import (
 )
 from greenroom.edge._approval import check_approval
 from greenroom.edge._errors import report
+from greenroom.edge._methods import contained
 from greenroom.edge._tasks import Runtime, TaskCaller
 from greenroom.errors import AccessDeniedError, InternalError, ToolError
 from greenroom.ids import entity_ref
@@ -161,10 +162,14 @@ class ToolCaller:
                 result = await self._command(tool, arguments, context, traceparent, reached)
         except (InputNeededError, MissingCapabilityError):
             raise  # not its end: the client comes back
-        except (Exception, asyncio.CancelledError) as error:
-            if self._audit is not None:
-                self._audit.failed(tool, arguments, context, error, reached, traceparent)
+        except (Exception, asyncio.CancelledError, GeneratorExit) as error:
+            self._audit_failed(tool, arguments, context, error, reached, traceparent)
             raise
+        except BaseException as error:
+            # A `bind=`, an `authorize=` or a `requires_approval=` that would end the process.
+            failure = contained(tool.name, error)
+            self._audit_failed(tool, arguments, context, failure, reached, traceparent)
+            raise failure from error
         if self._audit is not None:
             self._audit.record(
                 tool,
@@ -174,6 +179,10 @@ class ToolCaller:
                 traceparent=traceparent,
             )
         return result
+
+    def _audit_failed(self, *what: Any) -> None:
+        if self._audit is not None:
+            self._audit.failed(*what)
 
     def _limit_of(self, tool: Tool) -> int:
         own = tool.max_result_bytes if isinstance(tool, MethodTool) else None
@@ -204,6 +213,7 @@ class ToolCaller:
                 principal=context.principal.subject,
                 correlation_id=context.correlation_id,
                 traceparent=traceparent,
+                as_json=True,
             )
         )
         return render(tool, answer.json)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from greenroom.components import InputNeededError, McpContext, MissingCapabilityError
 from greenroom.edge import asking, report
 from greenroom.errors import CommandError, ResourceNotFoundError
 from greenroom.mcp._changes import Changes
 from greenroom.mcp._exchange import Exchange
-from greenroom.mcp._mcp_request import tool_context
+from greenroom.mcp._mcp_request import no_resource, tool_context
 from greenroom.mcp._results import ResultWriter, dump
 from greenroom.mcp._state import StateSeal, fingerprint
 from greenroom.mcp._wire import (
+    ASKABLE,
     CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
     DECLINED,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from greenroom.mcp._listing import Listing
     from greenroom.mcp._mcp_request import McpRequest
 
+T = TypeVar("T")
+
 _TTL_MS: Final = 300_000
 """How long clients may keep lists. Tools change with a deployment only; five minutes after one,
 every client has seen it."""
@@ -46,6 +49,7 @@ class Answering:
     """Runs methods, lets them ask the client, and writes what comes of it.
 
     Args:
+        path: Of the endpoint.
         info: How the server names itself.
         runner: Runs the endpoint's own methods; may be left out where it has none.
         seal: Keeps what clients carry between two rounds of one call.
@@ -54,12 +58,14 @@ class Answering:
 
     def __init__(
         self,
+        path: str,
         info: dict[str, Any],
         runner: MethodRunner | None,
         seal: StateSeal | None,
         *,
         private: bool,
     ) -> None:
+        self._path = path
         self.changes = Changes()
         self.modern = ResultWriter(info)
         self.caching = _PRIVATE if private else _PUBLIC
@@ -79,16 +85,24 @@ class Answering:
         return self.writer(request).result(page)
 
     async def run(
-        self, method: EndpointMethod, values: tuple[Any, ...], context: McpContext
-    ) -> Any:
-        """What a method answers, with its errors as the protocol tells them."""
+        self,
+        request: McpRequest,
+        method: EndpointMethod,
+        values: tuple[Any, ...],
+        context: McpContext,
+        show: Callable[[Any], T],
+    ) -> T:
+        """What a method answers, as `show` makes it; errors of both as the protocol tells them."""
         assert self._runner is not None, "an endpoint with methods needs a runner"
         try:
-            return await self._runner.run(method, values, context)
-        except (InputNeededError, MissingCapabilityError, ResourceNotFoundError):
-            raise
+            return show(await self._runner.run(method, values, context))
         except Exception as error:
+            asks = isinstance(error, InputNeededError | MissingCapabilityError)
+            if asks and request.method in ASKABLE:
+                raise
             view = report(error, target=method.target, correlation_id=context.correlation_id)
+            if isinstance(error, ResourceNotFoundError) and request.method == "resources/read":
+                raise no_resource(request, request.params["uri"], view.text) from error
             code = DECLINED if isinstance(error, CommandError) else INTERNAL_ERROR
             data = {"code": view.code, "correlationId": view.correlation_id}
             raise WireError(code, view.text, data) from error
@@ -97,13 +111,13 @@ class Answering:
         self, request: McpRequest, work: Callable[[McpContext], Awaitable[bytes]]
     ) -> bytes:
         """The result of a method that may end with questions to the client."""
-        bound = fingerprint(request.method, request.params, asking().subject)
+        bound = fingerprint(self._path, request.method, request.params, asking().subject)
         answers = self._answers(request, bound) if request.revision.modern else {}
         try:
             return await work(self.context(request, answers))
         except InputNeededError as needed:
             asked = {key: one.as_request() for key, one in needed.requests.items()}
-            state = self.seal.seal(answers, bound)
+            state = self.seal.seal({"asked": list(asked), "answers": answers}, bound)
             return self.modern.special(
                 "input_required",
                 b'"inputRequests":%b,"requestState":%b' % (dump(asked), dump(state)),
@@ -124,10 +138,12 @@ class Answering:
         elif type(given) is not dict:
             raise WireError(INVALID_PARAMS, "inputResponses must be an object")
         if state is None:
-            # Answers to questions that were never asked count for nothing: approval is one.
             return {}
-        answers = self.seal.open(state, bound)
-        return answers | {key: one for key, one in given.items() if type(one) is dict}
+        sealed = self.seal.open(state, bound)
+        # Answers to questions that were never asked count for nothing: approval is one.
+        news = {key: given[key] for key in sealed["asked"] if type(given.get(key)) is dict}
+        answers: dict[str, Any] = sealed["answers"]
+        return answers | news
 
     def context(self, request: McpRequest, answers: Mapping[str, Any]) -> McpContext:
         """What an endpoint's method is told of the request."""

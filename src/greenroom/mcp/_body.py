@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from greenroom.mcp._wire import INVALID_REQUEST, PARSE_ERROR, WireError
-
-MAX_DEPTH: Final = 64
-"""Objects and arrays within each other; what walks a value recursively stays far from its limit."""
+from greenroom.nesting import MAX_DEPTH, is_too_deep
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -73,21 +71,6 @@ def parse(body: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         raise WireError(PARSE_ERROR, f"The body is not JSON: {error}") from None
     # Only a body with that many brackets can be nested that deep, and few have.
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _check_depth(value)
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_too_deep(value):
+        raise WireError(INVALID_REQUEST, f"The body is nested deeper than {MAX_DEPTH} levels")
     return value
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in _children(parent)]
-        if not level:
-            return
-    raise WireError(INVALID_REQUEST, f"The body is nested deeper than {MAX_DEPTH} levels")
-
-
-def _children(value: Any) -> list[Any]:
-    """The members of a container that are containers themselves."""
-    members = value.values() if type(value) is dict else value if type(value) is list else ()
-    return [member for member in members if type(member) in (dict, list)]

@@ -39,7 +39,7 @@ from greenroom.mcp._wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 
     from greenroom.components import McpEndpointDefinition
     from greenroom.edge import Guard, HostCheck, MethodRunner, ToolCaller
@@ -108,7 +108,7 @@ class McpEndpoint:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> tuple[int, bytes] | None:
         pairs = scope["headers"]
         headers = dict(pairs)
-        self._check_caller(headers)
+        self._check_caller(pairs)
         if self._guard is not None:
             current_request.set(request_context(scope, await self._guard.admit(scope)))
         _check_http(scope["method"], headers)
@@ -133,8 +133,8 @@ class McpEndpoint:
             )
         return await self.dispatcher.message(headers, message)
 
-    def _check_caller(self, headers: Mapping[bytes, bytes]) -> None:
-        refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
+    def _check_caller(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        refusal = self._hosts.refusal_of(headers)
         if refusal is not None:
             raise RefusedError(refusal)
 
@@ -194,9 +194,9 @@ class Dispatcher:
             status = 400 if revision is None else revision.statuses.get(error.code, 200)
             return status, failure(id_, error)
         except RefusedError as error:
-            if alone:
+            if alone and headers is not None:
                 raise
-            # One of many can't have a status of its own.
+            # One of many can't have a status of its own, and without HTTP there is none.
             return 200, failure(id_, WireError(INVALID_REQUEST, error.refusal.text))
         except Exception:
             return 500, failure(id_, _unexpected())

@@ -23,7 +23,8 @@ from greenroom.mcp._wire import (
 )
 
 _VERSION_HEADER: Final = b"mcp-protocol-version"
-_ROUTING_HEADERS: Final = (_VERSION_HEADER, b"mcp-method", b"mcp-name")
+_MIRRORING: Final = b"mcp-"
+"""Begins the headers that say again what is in the body."""
 _ABSENT: Final = object()
 
 
@@ -34,11 +35,14 @@ def header(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
 
 
 def refuse_doubled_headers(pairs: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises when a routing header comes twice: readers of the first and the last would differ."""
-    names = [name for name, _ in pairs]
-    for routing in _ROUTING_HEADERS:
-        if names.count(routing) > 1:
-            raise WireError(HEADER_MISMATCH, f"The {routing.decode()} header came more than once")
+    """Raises when a header of the protocol comes twice: readers of the first and the last would differ."""
+    seen: set[bytes] = set()
+    for name, _ in pairs:
+        if name in seen:
+            shown = name.decode("latin-1")
+            raise WireError(HEADER_MISMATCH, f"The {shown} header came more than once")
+        if name.startswith(_MIRRORING):
+            seen.add(name)
 
 
 def revision_of(headers: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Revision:

@@ -48,6 +48,11 @@ def text_of(request: McpRequest, name: str) -> str:
     return value
 
 
+def no_resource(request: McpRequest, uri: str, text: str) -> WireError:
+    """What a client is told that asks for a resource which is not there."""
+    return WireError(request.revision.no_resource, text, {"uri": uri})
+
+
 def tool_context(request: McpRequest) -> ToolContext:
     """What a component's tool is told of the request."""
     return ToolContext(

@@ -52,15 +52,24 @@ class Methods:
     ) -> None:
         info = describe_server(endpoint)
         own = endpoint.methods
-        answering = Answering(info, runner, seal, private=guard is not None)
+        answering = Answering(endpoint.path, info, runner, seal, private=guard is not None)
         self.changes = answering.changes
-        self._resources = Resources(own)
-        self._prompts = Prompts(own)
+        resources = Resources(own)
+        prompts = Prompts(own)
         self.tools = ToolMethods(endpoint.tools, caller, answering, guard)
         self.tasks = self.tools.tasks
-        self.resources = ResourceMethods(self._resources, answering)
-        self.prompts = PromptMethods(self._prompts, Completions(own), answering)
+        self.resources = ResourceMethods(resources, answering)
+        completions = Completions(own)
+        self.prompts = PromptMethods(prompts, completions, answering)
         self._talking_tools = frozenset(one.name for one in own.tools if one.method.may_talk)
+        talking = {
+            "resources/list": resources.list_may_talk,
+            "resources/read": resources.may_talk,
+            "prompts/get": prompts.may_talk,
+            "completion/complete": completions.may_talk,
+            "subscriptions/listen": True,
+        }
+        self._talking_methods = frozenset(name for name, talks in talking.items() if talks)
         has_tasks = bool(self.tasks)
         self._offered = _offered(own, has_tasks=has_tasks)
         about: dict[str, Any] = {"instructions": endpoint.instructions}
@@ -91,11 +100,7 @@ class Methods:
         if method == "tools/call":
             name = params.get("name")
             return type(name) is str and name in self._talking_tools
-        if method == "resources/read":
-            return self._resources.may_talk
-        if method == "prompts/get":
-            return self._prompts.may_talk
-        return method == "subscriptions/listen"
+        return type(method) is str and method in self._talking_methods
 
     # -- about the server ------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Resources:
             "resourceTemplates", [(one.address, describe_resource(one)) for one in own.templates]
         )
         self.may_talk = any(one.method.may_talk for one in (*own.resources, *own.templates))
+        self.list_may_talk = any(one.may_talk for one in own.instances)
 
     def with_instances(self, found: Iterable[Iterable[ResourceLink]]) -> Listing:
         """The static resources, and after them what templates stand for at the moment."""
@@ -88,6 +89,8 @@ class Completions:
 
     def __init__(self, own: EndpointMethods) -> None:
         self._completions = own.completions
+        methods = [one.method for one in own.completions.values()]
+        self.may_talk = any(one is not None and one.may_talk for one in methods)
         self._arguments: dict[tuple[str, str], frozenset[str]] = {
             ("ref/prompt", one.name): frozenset(p.name for p in one.method.handler.parameters)
             for one in own.prompts

@@ -42,11 +42,14 @@ class PromptMethods:
         values: tuple[Any, ...],
         context: McpContext,
     ) -> bytes:
-        value = await self._answering.run(prompt.method, values, context)
-        messages = [
-            {"role": one.role, "content": content_block(one.content)} for one in prompt.show(value)
-        ]
-        members = b'"messages":' + dump(messages)
+        def show(value: Any) -> bytes:
+            messages = prompt.show(value)
+            return dump(
+                [{"role": one.role, "content": content_block(one.content)} for one in messages]
+            )
+
+        shown = await self._answering.run(request, prompt.method, values, context, show)
+        members = b'"messages":' + shown
         if prompt.description:
             members += b',"description":' + dump(prompt.description)
         return self._answering.writer(request).result(members)
@@ -60,7 +63,10 @@ class PromptMethods:
         elif completion is not None and completion.method is not None:
             values = (typed, others) if completion.takes_others else (typed,)
             context = self._answering.context(request, {})
-            found = list(await self._answering.run(completion.method, values, context))
+            texts = completion.method.handler.reply_adapter.validate_python
+            found = list(
+                await self._answering.run(request, completion.method, values, context, texts)
+            )
         shown = {"values": found[:MAX_COMPLETIONS], "total": len(found)}
         shown["hasMore"] = len(found) > MAX_COMPLETIONS
         return self._answering.writer(request).result(b'"completion":' + dump(shown))

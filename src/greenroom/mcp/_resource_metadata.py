@@ -28,8 +28,7 @@ class ResourceMetadata:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        headers = dict(scope["headers"])
-        refusal = self._hosts.refusal(headers.get(b"host"), headers.get(b"origin"))
+        refusal = self._hosts.refusal_of(scope["headers"])
         extra: list[tuple[bytes, bytes]] = []
         if refusal is not None:
             status, body = refusal.status, orjson.dumps({"error": refusal.text})

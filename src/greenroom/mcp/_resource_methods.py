@@ -6,18 +6,18 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import InvalidArgumentsError, ResourceNotFoundError
+from greenroom.errors import InvalidArgumentsError
 from greenroom.mcp._answering import NO_CACHING
 from greenroom.mcp._changes import Subscription, read_filter
 from greenroom.mcp._content import resource_contents
-from greenroom.mcp._mcp_request import McpRequest, text_of
+from greenroom.mcp._mcp_request import McpRequest, no_resource, text_of
 from greenroom.mcp._results import dump
 from greenroom.mcp._wire import INVALID_REQUEST, SUBSCRIPTION_KEY, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from greenroom.components import McpContext, ResourceDefinition
+    from greenroom.components import McpContext, ResourceDefinition, ResourceLink
     from greenroom.mcp._answering import Answering
     from greenroom.mcp._offers import Resources
 
@@ -39,10 +39,11 @@ class ResourceMethods:
         instances = self._resources.instances
         if not instances:
             return self._answering.listed(request, self._resources.static)
-        found = [
-            await self._answering.run(method, (), self._answering.context(request, {}))
-            for method in instances
-        ]
+        found: list[list[ResourceLink]] = []
+        for method in instances:
+            links = method.handler.reply_adapter.validate_python
+            context = self._answering.context(request, {})
+            found.append(await self._answering.run(request, method, (), context, links))
         return self._answering.listed(request, self._resources.with_instances(found), NO_CACHING)
 
     async def list_templates(self, request: McpRequest) -> bytes:
@@ -54,7 +55,7 @@ class ResourceMethods:
         uri = text_of(request, "uri")
         found = self._resources.find(uri)
         if found is None:
-            raise _no_resource(request, uri, f"Resource not found: {uri}")
+            raise no_resource(request, uri, f"Resource not found: {uri}")
         return await self._answering.asking(request, partial(self._read, request, uri, *found))
 
     async def _read(
@@ -68,13 +69,13 @@ class ResourceMethods:
         try:
             values = resource.values(variables)
         except InvalidArgumentsError as error:
-            raise _no_resource(request, uri, f"Resource not found: {uri}") from error
-        try:
-            value = await self._answering.run(resource.method, values, context)
-        except ResourceNotFoundError as error:
-            raise _no_resource(request, uri, str(error)) from error
-        contents = [resource_contents(one) for one in resource.show(value, uri)]
-        members = b'"contents":' + dump(contents)
+            raise no_resource(request, uri, f"Resource not found: {uri}") from error
+
+        def show(value: Any) -> bytes:
+            return dump([resource_contents(one) for one in resource.show(value, uri)])
+
+        contents = await self._answering.run(request, resource.method, values, context, show)
+        members = b'"contents":' + contents
         if request.revision.modern:
             members += NO_CACHING
         return self._answering.writer(request).result(members)
@@ -98,7 +99,3 @@ class ResourceMethods:
         finally:
             self._answering.changes.remove(subscription)
         return self._answering.modern.result(b"", {SUBSCRIPTION_KEY: request.id})
-
-
-def _no_resource(request: McpRequest, uri: str, text: str) -> WireError:
-    return WireError(request.revision.no_resource, text, {"uri": uri})

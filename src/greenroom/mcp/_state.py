@@ -25,7 +25,7 @@ class StateSeal:
     """Signs states, and opens only its own.
 
     A state is bound to who calls, to the method and to its arguments, and lives ten minutes. It
-    is signed and not encrypted: it holds nothing but what this client has answered.
+    is signed and not encrypted: it holds nothing but what this client was asked and has answered.
 
     Args:
         secret: Gives what all processes of a service know and nobody else does.
@@ -41,9 +41,9 @@ class StateSeal:
         self._secret = secret
         self._now = now
 
-    def seal(self, answers: Mapping[str, Any], request: str) -> str:
+    def seal(self, content: Mapping[str, Any], request: str) -> str:
         """A text that only this seal opens, and only for the same request."""
-        body = orjson.dumps({"until": int(self._now()) + LIFETIME_SECONDS, "answers": answers})
+        body = orjson.dumps({"until": int(self._now()) + LIFETIME_SECONDS, "content": content})
         return self.sign(_PURPOSE, body, request)
 
     def open(self, state: Any, request: str) -> dict[str, Any]:
@@ -55,11 +55,11 @@ class StateSeal:
         body = self.signed(_PURPOSE, state, request)
         if body is None:
             raise WireError(INVALID_PARAMS, "requestState is not one of this request's; start over")
-        content = orjson.loads(body)
-        if content["until"] < self._now():
+        opened = orjson.loads(body)
+        if opened["until"] < self._now():
             raise WireError(INVALID_PARAMS, "requestState is too old; start over")
-        answers: dict[str, Any] = content["answers"]
-        return answers
+        content: dict[str, Any] = opened["content"]
+        return content
 
     def sign(self, purpose: bytes, body: bytes, bound: str) -> str:
         """A text that holds the body, and that nobody else can make."""
@@ -85,7 +85,8 @@ class StateSeal:
         return hmac.digest(key, bound + body, "sha256")
 
 
-def fingerprint(method: str, params: Mapping[str, Any], principal: str | None) -> str:
-    """The same for every round of one call, and for no other call."""
-    salient = [method, params.get("name"), params.get("uri"), params.get("arguments"), principal]
+def fingerprint(path: str, method: str, params: Mapping[str, Any], principal: str | None) -> str:
+    """The same for every round of one call at the endpoint with a path, and for no other call."""
+    call = [params.get(name) for name in ("name", "uri", "arguments")]
+    salient = [path, method, *call, principal]
     return hashlib.sha256(orjson.dumps(salient, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from greenroom.errors import UnreadableRecordError
+from greenroom.fidelity import MAX_DIGITS, Care, Fidelity, difference
 from greenroom.persistence.records import Encoded
 
 Migration = Callable[[Any], Any]
@@ -28,13 +29,15 @@ class StoredType:
 
 
 class _Entry:
-    __slots__ = ("_validate_json", "adapter", "may_change", "may_refuse", "stored", "to_json")
+    __slots__ = ("_validate_json", "adapter", "care_for", "careful", "stored", "to_json")
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
         self.adapter: TypeAdapter[Any] = TypeAdapter(stored.python_type)
-        self.may_refuse = _may_refuse(self.adapter.core_schema)
-        self.may_change = _may_change(self.adapter.core_schema)
+        fidelity = Fidelity(self.adapter.core_schema, class_is_known=True)
+        self.care_for = fidelity.care_for
+        self.careful = fidelity.care is not Care.NONE or bool(fidelity.parts)
+        """Whether it takes more than a glance at their JSON to see that values come back."""
         self.to_json = self.adapter.serializer.to_json
         self._validate_json = self.adapter.validator.validate_json
 
@@ -43,21 +46,23 @@ class _Entry:
         return self._validate_json(payload, by_alias=True, by_name=True)
 
     def check(self, value: Any, payload: bytes) -> None:
-        """Raises `ValueError` for what can be written but not be read again, as it was."""
+        """Raises `ValueError` for what can be written but not be read again as it was."""
+        care = self.care_for(payload)
+        if care is Care.NONE:
+            return
+        name = f"{type(value).__qualname__} can't be stored, since"
         try:
             again = self.read(payload)
         except Exception as error:
             raise ValueError(
-                f"{type(value).__qualname__} can't be stored, since it could not be read again: "
-                f"{_problem(error)} (model_copy and model_construct check nothing; JSON has no "
-                "NaN or infinite numbers)"
+                f"{name} it could not be read again: {_problem(error)} (model_copy and "
+                "model_construct check nothing; JSON has no NaN or infinite numbers, and integers "
+                f"of at most {MAX_DIGITS:,} digits)"
             ) from error
-        if self.may_change and again != value and _is_comparable(value):
+        if care is Care.COMPARE and (said := difference(value, again)) is not None:
             raise ValueError(
-                f"{type(value).__qualname__} can't be stored, since it would be read as something "
-                f"else: {_difference(value, again)}. Objects of subclasses lose what they add, JSON "
-                "knows no tuples, no keys but text and no NaN where the type says nothing, and a "
-                "secret shows only its mask; say in the types what is stored"
+                f"{name} it would be read again as another value: {said}. Declare types that JSON "
+                "can tell apart, and give a serializer the validator that undoes it."
             )
 
 
@@ -83,8 +88,8 @@ class Codec:
 
         Raises:
             TypeError: The value's class has no name here.
-            ValueError: It could not be read again, or would be something else: it breaks a rule
-                of its own type, or has parts that JSON has no form for.
+            ValueError: It could not be read again, since it breaks a rule of its own type, or
+                would be read as another value; names the part.
             pydantic_core.PydanticSerializationError: A part of it does not fit its declared type.
         """
         entry = self._by_class.get(type(value)) if name is None else self._by_name.get(name)
@@ -100,12 +105,21 @@ class Codec:
         stored = entry.stored
         # By field names, whatever aliases there are for the outside; computed fields left out.
         payload = entry.to_json(value, by_alias=False, round_trip=True, warnings="error")
-        if entry.may_refuse or entry.may_change or b"null" in payload:
-            # What could not be read again must not be written: the instance would be lost; nor
-            # what would be something else then. JSON has no NaN and no infinity; pydantic writes
-            # null, which is no float.
+        if entry.careful or b"null" in payload or len(payload) > MAX_DIGITS:
+            # What could not be read again must not be written: the instance would be lost. What
+            # would be read as another value must not either: it would change on a recovery.
             entry.check(value, payload)
         return Encoded(stored.name, stored.version, payload)
+
+    def fingerprint(self, value: Any, *, name: str) -> bytes | None:
+        """The same for as long as the value is; None where it can't be told.
+
+        Nothing is checked: it is for telling whether somebody has changed the value in place.
+        """
+        try:
+            return self._by_name[name].to_json(value, round_trip=True, warnings=False)
+        except Exception:
+            return None
 
     def decode(self, encoded: Encoded) -> Any:
         """The value of a stored form, upcast from older versions.
@@ -133,101 +147,6 @@ class Codec:
                 f"that the code expects of version {entry.stored.version}: {_problem(error)}. "
                 "Add a new version and a @migrates function, or make the new field optional."
             ) from error
-
-
-_NEVER_REFUSED = frozenset((
-    "any", "bool", "bytes", "dataclass", "dataclass-args", "dataclass-field", "date", "datetime",
-    "default", "definition-ref", "definitions", "dict", "enum", "float", "frozenset", "int",
-    "list", "model", "model-field", "model-fields", "named-tuple", "named-tuple-field", "none",
-    "nullable", "set", "str", "tagged-union", "time", "timedelta", "tuple", "typed-dict",
-    "typed-dict-field", "union", "uuid",
-))  # fmt: skip
-"""Kinds of pydantic's schemas that read whatever was written with them, unless they have bounds."""
-_BOUNDS = frozenset((
-    "custom_init", "ge", "gt", "le", "lt", "max_length", "min_length", "multiple_of", "now_op",
-    "pattern", "post_init", "serialization_exclude", "str_max_length", "str_min_length",
-    "str_strip_whitespace", "tz_constraint",
-))  # fmt: skip
-_OTHER = frozenset(("choices", "computed_fields", "default", "expected", "fields", "metadata"))
-"""Keys whose values are no schemas, or schemas under names of the application."""
-
-
-def _may_refuse(schema: Any) -> bool:
-    """Whether a value can be written that reading refuses: bounds, validators, decimals."""
-    if isinstance(schema, list | tuple):
-        return any(map(_may_refuse, schema))
-    if not isinstance(schema, Mapping):
-        return False
-    kind = schema.get("type")
-    if kind not in _NEVER_REFUSED and kind is not None:
-        return True
-    if any(schema.get(bound) is not None and schema[bound] is not False for bound in _BOUNDS):
-        return True
-    return any(_may_refuse(one) for key, one in schema.items() if key not in _OTHER) or any(
-        _may_refuse(list(one.values()) if isinstance(one, Mapping) else one)
-        for key in ("choices", "fields")
-        if (one := schema.get(key)) is not None
-    )
-
-
-_EXACT = frozenset((
-    "bool", "bytes", "dataclass-args", "dataclass-field", "date", "datetime", "decimal", "default",
-    "definitions", "dict", "enum", "float", "frozenset", "int", "list", "literal", "model-field",
-    "model-fields", "named-tuple", "named-tuple-field", "none", "nullable", "set", "str", "time",
-    "timedelta", "tuple", "typed-dict", "typed-dict-field", "uuid",
-))  # fmt: skip
-"""Kinds of schemas whose values read back as what they were."""
-_CLASSES = frozenset(("model", "dataclass"))
-"""Exact outside, where a subclass is refused; inside, a value may be of a subclass, and lose what
-that adds."""
-_WRAPPERS = frozenset(("default", "definitions", "nullable", None))
-_SUBSCHEMAS = frozenset((
-    "fields", "items_schema", "keys_schema", "schema", "values_schema", "extras_schema",
-    "arguments_schema", "definitions",
-))  # fmt: skip
-
-
-def _may_change(schema: Any, *, inside: bool = False) -> bool:
-    """Whether a value can be written that is read as another one.
-
-    Only for such types is each value compared; an event of scalars pays nothing.
-    """
-    if isinstance(schema, list | tuple):
-        return any(_may_change(one, inside=inside) for one in schema)
-    if not isinstance(schema, Mapping):
-        return False
-    kind = schema.get("type")
-    is_class = kind in _CLASSES
-    known = kind is None or kind in _EXACT or (is_class and not inside)
-    if not known or "serialization" in schema:
-        return True
-    # What is referred to from inside is told by the reference.
-    followed = _SUBSCHEMAS - {"definitions"} if kind == "definitions" else _SUBSCHEMAS
-    for key in followed & schema.keys():
-        below = schema[key]
-        if key == "fields" and isinstance(below, Mapping):
-            below = list(below.values())
-        if _may_change(below, inside=inside or kind not in _WRAPPERS):
-            return True
-    return False
-
-
-def _is_comparable(value: Any) -> bool:
-    """Whether equal objects of the class are known to be equal."""
-    equal: Any = type(value).__eq__
-    return equal is not object.__eq__
-
-
-def _difference(value: Any, again: Any) -> str:
-    """Where two values differ, if they have fields."""
-    names: Any = getattr(type(value), "model_fields", None)
-    if names is None:
-        names = getattr(value, "__dataclass_fields__", ())
-    for name in names:
-        before, after = getattr(value, name), getattr(again, name)
-        if before != after:
-            return f"{name} is {before!r:.100}, and would be {after!r:.100}"
-    return f"{value!r:.100} would be {again!r:.100}"
 
 
 def _refuse_subclass(value: Any, declared: Any) -> None:

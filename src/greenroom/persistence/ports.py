@@ -72,6 +72,28 @@ class Journal(Protocol):
         """Instances of a component in the order of their ids, from after an id."""
         ...
 
+    def latest(
+        self,
+        component: str,
+        *,
+        after: str | None = None,
+        containing: str | None = None,
+        due_before: int | None = None,
+        steps: Sequence[str] = (),
+        limit: int = 100,
+    ) -> list[StoredRecord]:
+        """The last record of each instance that is not deleted, in the order of their ids.
+
+        Args:
+            component: Whose instances.
+            after: The id after which to begin.
+            containing: Only ids with this text in them; ASCII letters in either case.
+            due_before: Only instances that are due before a time, or at it.
+            steps: Only instances whose heads have one of these as their `step`.
+            limit: How many at most.
+        """
+        ...
+
     def type_names(self, component: str) -> list[tuple[str, int]]:
         """Every type name and version that is stored for a component (start-up check)."""
         ...

@@ -28,6 +28,9 @@ class RecordKind(StrEnum):
     PROGRESS = "progress"
     """Something on the way to a workflow's next transition: an attempt that failed, the result
     of a branch; takes a sequence number."""
+    TIMER = "timer"
+    """A timer, whole; takes a sequence number. It brings a deleted one back: a name that has
+    fired, or was cancelled, may be used again at once."""
     RECEIPT = "receipt"
     """Keeps the reply of a command that wrote nothing else; takes no sequence number."""
 

@@ -6,16 +6,15 @@ together; `_owner` and `_peers` share the slices with other processes; `_client`
 """
 
 from greenroom.persistence import InstanceSummary
+from greenroom.runtime._call_options import Retries
 from greenroom.runtime._calls import Answer, CallRequest, call_chain
 from greenroom.runtime._client import (
     AsyncComponentClient,
     AsyncEntityClient,
     AsyncWorkflowClient,
-    CallOptions,
     ComponentClient,
     DetailedReply,
     EntityClient,
-    Retries,
     WorkflowClient,
 )
 from greenroom.runtime._dependencies import DependencyProvider, resolve_constructor
@@ -23,13 +22,20 @@ from greenroom.runtime._host import codec_for
 from greenroom.runtime._look import StoredEvent
 from greenroom.runtime._reader import StoredReader, reading
 from greenroom.runtime._runtime import Runtime
+from greenroom.runtime._steering import steering_token
+from greenroom.runtime._step_run import StepRun
+from greenroom.runtime._timers import (
+    AsyncTimerScheduler,
+    TimedActionClient,
+    TimerScheduler,
+)
 
 __all__ = [
     "Answer",
     "AsyncComponentClient",
     "AsyncEntityClient",
+    "AsyncTimerScheduler",
     "AsyncWorkflowClient",
-    "CallOptions",
     "CallRequest",
     "ComponentClient",
     "DependencyProvider",
@@ -38,11 +44,15 @@ __all__ = [
     "InstanceSummary",
     "Retries",
     "Runtime",
+    "StepRun",
     "StoredEvent",
     "StoredReader",
+    "TimedActionClient",
+    "TimerScheduler",
     "WorkflowClient",
     "call_chain",
     "codec_for",
     "reading",
     "resolve_constructor",
+    "steering_token",
 ]

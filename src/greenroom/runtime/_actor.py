@@ -197,6 +197,10 @@ class Inbox:
         queue = self._queue
         return self._control is None and self._front is None and (queue is None or queue.empty())
 
+    def is_busy(self) -> bool:
+        """Whether a slice runs or is about to, or something is queued."""
+        return self._running.locked() or not self.empty()
+
     def __len__(self) -> int:
         queued = 0 if self._queue is None else self._queue.qsize()
         return queued + len(self._front or ()) + len(self._control or ())

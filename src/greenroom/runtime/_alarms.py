@@ -80,6 +80,15 @@ class Alarms:
         if self._by_itself:
             self._wind()
 
+    def next_at(self) -> int | None:
+        """When the first alarm is due. On the event loop."""
+        while self._heap and self._heap[0][2].run is None:
+            popped = heapq.heappop(self._heap)
+            if popped[2].run is not None:
+                # Another thread has set an earlier one since the look at the first.
+                heapq.heappush(self._heap, popped)
+        return self._heap[0][0] if self._heap else None
+
     def stop(self) -> None:
         """Nothing is run any more. On the event loop."""
         self._stopped = True
@@ -89,11 +98,9 @@ class Alarms:
 
     def _wind(self) -> None:
         """Set the loop's timer to the first alarm."""
-        while self._heap and self._heap[0][2].run is None:
-            heapq.heappop(self._heap)
-        if self._stopped or not self._heap:
+        at = self.next_at()
+        if self._stopped or at is None:
             return
-        at = self._heap[0][0]
         if self._timer is not None:
             if self._timer_at <= at and self._timer.when() > self._loop.time():
                 return

@@ -13,6 +13,8 @@ from uuid import uuid4
 from greenroom.components import Metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.components import HandlerDefinition
     from greenroom.ids import EntityRef
     from greenroom.runtime._future import ReplyFuture
@@ -45,6 +47,8 @@ class CallOrigin:
         self.causation = causation
         self.traceparent = traceparent
         self.principal = principal
+        self.on_call: Callable[[CallRequest], None] | None = None
+        """Told of every call; for tests."""
         self._taken: dict[tuple[EntityRef, str, str], set[int]] = {}
         self._places: dict[str, tuple[tuple[EntityRef, str, str], int]] = {}
         self._lock = threading.Lock()
@@ -73,6 +77,29 @@ call_origin: ContextVar[CallOrigin | None] = ContextVar("greenroom_call_origin",
 """The step whose code runs now, if it is one."""
 
 
+def comes_from(request: CallRequest) -> None:
+    """Say which step makes a call, if one does, and see to it that it is carried out once."""
+    origin = call_origin.get()
+    if origin is None:
+        return
+    if origin.on_call is not None:
+        origin.on_call(request)
+    if request.idempotency_key is None and not request.handler.read_only:
+        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
+        request.receipt_expires_at = origin.keep_until
+    request.correlation_id = request.correlation_id or origin.correlation_id
+    request.causation = origin.causation
+    request.traceparent = origin.traceparent
+    request.principal = request.principal or origin.principal
+
+
+def has_failed(request: CallRequest) -> None:
+    """A call has failed; made once more by the same step, it is the same call."""
+    origin = call_origin.get()
+    if origin is not None:
+        origin.release(request.idempotency_key)
+
+
 @dataclass(slots=True)
 class CallRequest:
     """One command to one instance, checked and ready to be delivered.
@@ -97,6 +124,8 @@ class CallRequest:
     """How long the key is remembered, in milliseconds since 1970; None takes `keep_receipts`."""
     deadline: float = 0.0
     """On the monotonic clock; a command that is reached later is dropped unprocessed."""
+    as_json: bool = False
+    """Whether the caller wants JSON; then a reply that has none is refused before it is stored."""
     attempts: int = 0
     """How often a conflict made it run again."""
     reply_to: ReplyFuture[Answer] | None = None
@@ -121,6 +150,11 @@ class CallRequest:
         return self.correlation_id
 
     @property
+    def json_due(self) -> bool:
+        """Whether the reply will be needed as JSON: for the caller, or to be kept with a key."""
+        return self.as_json or self.idempotency_key is not None
+
+    @property
     def target(self) -> str:
         """What is called, for messages: `component.handler`."""
         return f"{self.ref.component}.{self.handler.name}"
@@ -139,26 +173,30 @@ class Answer:
         *,
         metadata: Metadata | None = None,
         json: bytes | None = None,
-        keep_value: bool = True,
+        json_due: bool = False,
     ) -> None:
         self._handler = handler
         self._value = value
         self._json = json
         self.sequence_number = sequence_number
         self.metadata = metadata
-        if not keep_value or not handler.reply_shareable:
+        if json is not None:
+            return
+        if not handler.reply_shareable:
             # A reply that could be changed by its sender is fixed as JSON before the next
             # command runs; every reader then gets a copy of its own.
-            if json is None:
-                self._json = handler.encode_reply(value)
+            self._json = handler.encode_reply(value)
             self._value = None
+        elif json_due:
+            # Asked for later anyway; made now, it is refused while nothing is stored.
+            self._json = handler.encode_reply(value)
         else:
             handler.check_reply(value)
 
     @classmethod
     def stored(cls, handler: HandlerDefinition, json: bytes, sequence_number: int) -> Answer:
         """An answer that was read back, or came from another process."""
-        return cls(handler, None, sequence_number, json=json, keep_value=False)
+        return cls(handler, None, sequence_number, json=json)
 
     @property
     def value(self) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,20 +21,24 @@ from greenroom.components import (
     KeyValueEntity,
     Kinded,
     Metadata,
+    TimedAction,
     Workflow,
     WorkflowStatus,
     check_reason,
     current_request,
 )
-from greenroom.errors import (
-    CallTimeoutError,
-    CommitUnknownError,
-    GreenroomError,
-    InvalidCallError,
-)
-from greenroom.ids import EntityRef, entity_ref, is_plain_text
+from greenroom.errors import InvalidCallError
+from greenroom.ids import EntityRef, entity_ref
 from greenroom.logs import correlation_id
-from greenroom.runtime._calls import CallOrigin, CallRequest, call_chain, call_origin
+from greenroom.runtime._call_options import NO_OPTIONS, CallOptions, Retries
+from greenroom.runtime._calls import CallRequest, call_chain, comes_from, has_failed
+from greenroom.runtime._timer_requests import TimerCaller
+from greenroom.runtime._timers import (
+    AsyncTimerScheduler,
+    TimedActionClient,
+    TimerScheduler,
+    timed_action_client,
+)
 
 if TYPE_CHECKING:
     from greenroom.components import ComponentDefinition, HandlerDefinition
@@ -51,54 +54,7 @@ E = TypeVar("E")
 EventSourced = TypeVar("EventSourced", bound=EventSourcedEntity[Any, Any])
 KeyValue = TypeVar("KeyValue", bound=KeyValueEntity[Any])
 WorkflowClass = TypeVar("WorkflowClass", bound=Workflow[Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """How often, and how patiently, a call is made again after a failure that allows it.
-
-    Only failures that changed nothing are repeated (`retryable` errors), and with an
-    idempotency key also a timeout or an unknown commit. What a component declined is never
-    repeated. The pause before attempt n is `first * 2**(n-1)`, at most `limit`, plus up to
-    `jitter` of itself.
-
-    Example:
-        >>> Retries(2, first=timedelta(milliseconds=100), jitter=0.0).pause(2)
-        0.2
-    """
-
-    times: int
-    first: timedelta = timedelta(milliseconds=100)
-    limit: timedelta = timedelta(seconds=10)
-    jitter: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.times, int) or self.times < 0:
-            raise InvalidCallError(f"retries must be 0 or more, not {self.times!r:.80}.")
-        if not timedelta(0) <= self.first <= self.limit or not 0 <= self.jitter <= 1:
-            raise InvalidCallError(
-                "Retries needs 0 <= first <= limit and a jitter of 0 to 1, not "
-                f"first={self.first}, limit={self.limit}, jitter={self.jitter}."
-            )
-
-    def pause(self, attempt: int) -> float:
-        """Seconds before the given attempt (1 is the first repetition)."""
-        planned = min(self.first.total_seconds() * 2.0 ** (attempt - 1), self.limit.total_seconds())
-        return planned * (1 + random.uniform(0, self.jitter))  # noqa: S311 - not a secret
-
-    def goes_on(self, attempt: int, error: BaseException, request: CallRequest) -> bool:
-        """Whether a request that has failed so many times is made again."""
-        return (
-            isinstance(error, GreenroomError)
-            and attempt <= self.times
-            and self.allows(error, keyed=request.idempotency_key is not None)
-        )
-
-    def allows(self, error: GreenroomError, *, keyed: bool) -> bool:
-        """Whether a call that failed like this may be made again."""
-        return error.retryable or (
-            keyed and isinstance(error, CallTimeoutError | CommitUnknownError)
-        )
+Action = TypeVar("Action", bound=TimedAction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,25 +69,7 @@ class DetailedReply(Generic[R]):
     metadata: Metadata = Metadata.EMPTY
 
 
-@dataclass(slots=True)
-class CallOptions:
-    """What `with_options` sets."""
-
-    timeout: timedelta | None = None
-    metadata: Metadata | None = None
-    idempotency_key: str | None = None
-    expected_version: int | None = None
-    retries: Retries | None = None
-    principal: str | None = None
-    correlation_id: str | None = None
-
-
-NO_OPTIONS = CallOptions()
-MAX_KEY = 255
-"""Characters in an idempotency key."""
-
-
-class Caller(Protocol):
+class Caller(TimerCaller, Protocol):
     """What a client needs of the runtime."""
 
     def definition_of(self, component: type) -> ComponentDefinition: ...
@@ -141,7 +79,6 @@ class Caller(Protocol):
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]: ...
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]: ...
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any: ...
-    def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]: ...
 
 
 class _Reference(Generic[C]):
@@ -169,7 +106,6 @@ class _Reference(Generic[C]):
 
     def _request_for(self, handler: HandlerDefinition, values: tuple[Any, ...]) -> CallRequest:
         options = self._options
-        origin = call_origin.get()
         asked = current_request.get()
         subject = None if asked is None else asked.principal.subject
         trace = None if asked is None else asked.traceparent
@@ -197,44 +133,8 @@ class _Reference(Generic[C]):
                 traceparent=trace,
                 chain=call_chain.get(),
             )
-        if origin is not None:
-            _comes_from(request, origin)
+        comes_from(request)
         return request
-
-    def _with(
-        self,
-        timeout: timedelta | None,
-        metadata: Metadata | None,
-        idempotency_key: str | None,
-        expected_version: int | None,
-        retries: Retries | int | None,
-        principal: str | None,
-        correlation_id: str | None,
-    ) -> CallOptions:
-        key = idempotency_key
-        if key is not None and not is_plain_text(key, MAX_KEY):
-            raise InvalidCallError(
-                f"An idempotency key must be text of 1 to {MAX_KEY} characters, without control "
-                f"characters: {key!r:.80}."
-            )
-        if timeout is not None and not isinstance(timeout, timedelta):
-            raise InvalidCallError(
-                f"timeout must be a timedelta, as timedelta(seconds=2), not {timeout!r}."
-            )
-        old = self._options
-        return CallOptions(
-            old.timeout if timeout is None else timeout,
-            old.metadata if metadata is None else metadata,
-            old.idempotency_key if key is None else key,
-            old.expected_version if expected_version is None else expected_version,
-            old.retries
-            if retries is None
-            else Retries(retries)
-            if isinstance(retries, int)
-            else retries,
-            old.principal if principal is None else principal,
-            old.correlation_id if correlation_id is None else correlation_id,
-        )
 
     def deferred(
         self, handler: Callable[Concatenate[C, P], Effect[R]], /, *args: P.args, **kwargs: P.kwargs
@@ -327,14 +227,14 @@ class EntityClient(_Reference[C]):
             principal: On whose behalf the call is made; by default that of the request.
             correlation_id: Under which the call is logged.
         """
-        options = self._with(
-            timeout,
-            metadata,
-            idempotency_key,
-            expected_version,
-            retries,
-            principal,
-            correlation_id,
+        options = self._options.with_changes(
+            timeout=timeout,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            expected_version=expected_version,
+            retries=retries,
+            principal=principal,
+            correlation_id=correlation_id,
         )
         return type(self)(self._caller, self._definition, self._ref, options)
 
@@ -352,7 +252,7 @@ class EntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             time.sleep(retries.pause(attempt))
@@ -430,14 +330,14 @@ class AsyncEntityClient(_Reference[C]):
         correlation_id: str | None = None,
     ) -> Self:
         """The same instance, called with these options; see `EntityClient.with_options`."""
-        options = self._with(
-            timeout,
-            metadata,
-            idempotency_key,
-            expected_version,
-            retries,
-            principal,
-            correlation_id,
+        options = self._options.with_changes(
+            timeout=timeout,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            expected_version=expected_version,
+            retries=retries,
+            principal=principal,
+            correlation_id=correlation_id,
         )
         return type(self)(self._caller, self._definition, self._ref, options)
 
@@ -455,7 +355,7 @@ class AsyncEntityClient(_Reference[C]):
             except BaseException as error:
                 attempt += 1
                 if retries is None or not retries.goes_on(attempt, error, request):
-                    _has_failed(request)
+                    has_failed(request)
                     raise
             request = request.again()
             await asyncio.sleep(retries.pause(attempt))
@@ -523,7 +423,18 @@ class ComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> WorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id; raises as its siblings do."""
-        return WorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return WorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
+
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> TimerScheduler:
+        """Starts, lists and cancels timers."""
+        return TimerScheduler(self._caller)
 
     def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
@@ -542,7 +453,11 @@ class ComponentClient:
     def instances(
         self, component: type[Any], *, after: str | None = None, limit: int = 100
     ) -> list[InstanceSummary]:
-        """Instances of a component in the order of their ids, from after an id."""
+        """Instances of a component in the order of their ids, from after an id.
+
+        Raises:
+            InvalidCallError: `after` can't be an id, or `limit` is below 1.
+        """
         return self._caller.instances(self._caller.definition_of(component).id, after, limit)
 
     def events(
@@ -553,7 +468,11 @@ class ComponentClient:
         after: int = 0,
         limit: int = 1000,
     ) -> list[StoredEvent[E]]:
-        """What an event sourced instance has been through, after a sequence number."""
+        """What an event sourced instance has been through, after a sequence number.
+
+        Raises:
+            InvalidCallError: `after` is below 0, or `limit` below 1.
+        """
         _, ref = _address(self._caller, component, entity_id)
         return self._caller.events(ref, after, limit)
 
@@ -563,7 +482,11 @@ class ComponentClient:
         entity_id: str,
         sequence_number: int | None = None,
     ) -> S:
-        """The durable state of an instance as it was after a sequence number (default: now)."""
+        """The durable state of an instance as it was after a sequence number (default: now).
+
+        Raises:
+            InvalidCallError: The number can't be one, or the instance has not come so far.
+        """
         _, ref = _address(self._caller, component, entity_id)
         return self._caller.state_at(ref, sequence_number)  # type: ignore[no-any-return]
 
@@ -601,7 +524,18 @@ class AsyncComponentClient:
         self, component: type[WorkflowClass], workflow_id: str
     ) -> AsyncWorkflowClient[WorkflowClass]:
         """The instance of a workflow under an id."""
-        return AsyncWorkflowClient(self._caller, *_address(self._caller, component, workflow_id))
+        return AsyncWorkflowClient(
+            self._caller, *_entity(self._caller, component, Workflow, workflow_id)
+        )
+
+    def for_timed_action(self, component: type[Action]) -> TimedActionClient[Action]:
+        """Names the actions of a timed action, for timers to run; only timers do."""
+        return timed_action_client(self._caller.definition_of(component), component)
+
+    @property
+    def timers(self) -> AsyncTimerScheduler:
+        """Starts, lists and cancels timers."""
+        return AsyncTimerScheduler(self._caller)
 
     async def workflow_history(
         self, component: type[Workflow[Any]], workflow_id: str, *, after: int = 0, limit: int = 1000
@@ -649,23 +583,6 @@ def _reason(reason: str | None) -> str | None:
     return reason
 
 
-def _comes_from(request: CallRequest, origin: CallOrigin) -> None:
-    """Say that a step makes the call, and see to it that it is carried out once."""
-    if request.idempotency_key is None and not request.handler.read_only:
-        request.idempotency_key = origin.key_for(request.ref, request.handler, request.values)
-        request.receipt_expires_at = origin.keep_until
-    request.correlation_id = request.correlation_id or origin.correlation_id
-    request.causation = origin.causation
-    request.traceparent = origin.traceparent
-    request.principal = request.principal or origin.principal
-
-
-def _has_failed(request: CallRequest) -> None:
-    origin = call_origin.get()
-    if origin is not None:
-        origin.release(request.idempotency_key)
-
-
 def _address(
     caller: Caller, component: type[Any], entity_id: str
 ) -> tuple[ComponentDefinition, EntityRef]:
@@ -676,6 +593,8 @@ def _address(
 _METHODS: dict[type[Any], tuple[str, str]] = {
     EventSourcedEntity: ("for_event_sourced_entity", "an event sourced entity"),
     KeyValueEntity: ("for_key_value_entity", "a key value entity"),
+    Workflow: ("for_workflow", "a workflow"),
+    TimedAction: ("for_timed_action", "a timed action"),
 }
 
 
@@ -690,16 +609,3 @@ def _entity(
             f"{name} is {kind}: call {right}({name}, ...), not {_METHODS[wanted][0]}."
         )
     return address
-
-
-__all__ = [
-    "AsyncComponentClient",
-    "AsyncEntityClient",
-    "AsyncWorkflowClient",
-    "CallOptions",
-    "ComponentClient",
-    "DetailedReply",
-    "EntityClient",
-    "Retries",
-    "WorkflowClient",
-]

@@ -13,11 +13,12 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from greenroom.errors import CallTimeoutError
+from greenroom.runtime._future import ReplyFuture
 
 if TYPE_CHECKING:
     import asyncio
 
-    from greenroom.runtime._calls import CallRequest
+    from greenroom.runtime._calls import Answer, CallRequest
 
 TICK_SECONDS = 0.02
 """How late a caller may learn that its deadline has passed."""
@@ -77,6 +78,24 @@ def _drop_answered(queue: deque[CallRequest], most: int) -> None:
         queue.popleft()
 
 
-def timed_out(request: CallRequest) -> CallTimeoutError:
+def timed_out(request: CallRequest, *, carried_out: bool = False) -> CallTimeoutError:
     """What a caller is told whose deadline has passed."""
-    return CallTimeoutError(request.ref, request.handler.name, seconds=request.timeout or 0.0)
+    return CallTimeoutError(
+        request.ref,
+        request.handler.name,
+        seconds=request.timeout or 0.0,
+        carried_out=carried_out,
+    )
+
+
+def refuse_late(request: CallRequest, future: ReplyFuture[Answer]) -> ReplyFuture[Answer]:
+    """The answer of a handler that ran on its caller's thread, or a timeout if it came too late.
+
+    Nobody could end the wait meanwhile, so it is looked at afterwards. An error stays: it says
+    better than a timeout what became of the command.
+    """
+    if monotonic() <= request.deadline or future.failed():
+        return future
+    late: ReplyFuture[Answer] = ReplyFuture()
+    late.fail(timed_out(request, carried_out=True))
+    return late

@@ -21,6 +21,7 @@ from greenroom.components import (
     Failure,
     Metadata,
     Reply,
+    UpdateState,
     read_only_writes,
 )
 from greenroom.components.session import PHASE_COMMAND, PHASE_IDLE
@@ -43,7 +44,7 @@ from greenroom.runtime._control import Control, WhenWritten
 from greenroom.runtime._deadlines import timed_out
 from greenroom.runtime._failures import Failures
 from greenroom.runtime._settling import NOTHING, from_receipt, is_same_call, sort_out
-from greenroom.runtime._writer import Life, PendingWrite, deliver
+from greenroom.runtime._writer import Life, PendingWrite, deliver, is_durable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,13 +128,16 @@ class EntityActor(SlicedActor):
         session = self.session
         session.command = call
         session.phase = PHASE_COMMAND
+        host = self.host
+        before = host.fingerprint_of(session.state) if host.watches_state else None
         try:
             effect = call.handler.function(self.entity, *call.values)
         except CommandError as error:
             session.phase = PHASE_IDLE
             session.command = None
             self._decline(call, error)
-            self.after_decline()
+            if self._was_changed(before):
+                self.drop()
             return
         # Anything else a handler raises, even a SystemExit, is a failure of this instance.
         except BaseException as error:
@@ -142,22 +146,35 @@ class EntityActor(SlicedActor):
         session.phase = PHASE_IDLE
         # An idle instance must not keep its last call, with all that was sent and answered.
         session.command = None
+        if type(effect) is not UpdateState and self._was_changed(before):
+            # Nobody may read what was not stored.
+            self._refuse_change(call, effect)
+            return
         self._failures = None
         if type(effect) is Reply:
             self._reply(call, effect)
         elif type(effect) is Failure:
             self._decline(call, effect.error)
-            self.after_decline()
         elif call.handler.read_only and isinstance(effect, Effect):
             # What promises to change nothing runs without approval, and beside others.
             self._crash(call, TypeError(read_only_writes(call.target)))
         else:
             self._write(call, effect)
 
-    def after_decline(self) -> None:
-        """A handler may have changed the state in place before it declined; forget such a state."""
-        if not self.host.state_shareable:
+    def _was_changed(self, before: bytes | None) -> bool:
+        """Whether a handler has changed the state in place."""
+        return before is not None and self.host.fingerprint_of(self.session.state) != before
+
+    def _refuse_change(self, call: CallRequest, effect: Any) -> None:
+        if type(effect) is Failure:
+            self._decline(call, effect.error)
             self.drop()
+        else:
+            message = (
+                f"{call.target} changed the state in place, and nothing stores that; make a "
+                "changed copy and return it with an effect (frozen models can't be changed)"
+            )
+            self._crash(call, TypeError(message))
 
     def _write(self, call: CallRequest, effect: Any) -> None:
         """Carry out an effect that stores something; each kind of entity has its own."""
@@ -194,7 +211,11 @@ class EntityActor(SlicedActor):
     def _reply(self, call: CallRequest, effect: Reply[Any]) -> None:
         try:
             answer = Answer(
-                call.handler, effect.value, self.sequence_number, metadata=effect.metadata
+                call.handler,
+                effect.value,
+                self.sequence_number,
+                metadata=effect.metadata,
+                json_due=call.json_due,
             )
             if call.idempotency_key is None or call.handler.read_only:
                 self._answer(call, answer)
@@ -342,7 +363,7 @@ class EntityActor(SlicedActor):
     def _settle_failed_writes(self) -> None:
         failed: list[PendingWrite] = []
         write = self._last
-        while write is not None and not (write.done and write.error is None):
+        while write is not None and not is_durable(write):
             failed.append(write)
             write = write.previous
         if not failed:
@@ -413,10 +434,16 @@ class EntityActor(SlicedActor):
             else:
                 self.on_receive(message)
 
-        last.hold(
-            WhenWritten(lambda: self.actor_inbox.put_control(Control(go_on))),  # type: ignore[arg-type]
-            NOTHING,
-        )
+        self._once_settled(last, go_on)
+
+    def _once_settled(self, write: PendingWrite, run: Callable[[], None]) -> None:
+        """Do something in a slice of this actor, once a write has gone in or has failed.
+
+        It may be done more than once.
+        """
+        control = Control(run)
+        told = WhenWritten(lambda: self.actor_inbox.put_control(control))
+        write.hold(told, NOTHING)  # type: ignore[arg-type]
 
     def _load_elsewhere(self, message: Any, number: int) -> None:
         loaded, error = self._load()
@@ -483,7 +510,7 @@ class EntityActor(SlicedActor):
             busy = (
                 not inbox.empty()
                 or self.phase is LOADING
-                or (self._last is not None and not (self._last.done and self._last.error is None))
+                or not is_durable(self._last)
                 or (self._failures is not None and self._failures.must_wait())
             )
             if busy:
@@ -501,6 +528,25 @@ class EntityActor(SlicedActor):
         """Whether nothing is queued, running, or on its way to the disk."""
         last = self._last
         return self.actor_inbox.empty() and (last is None or last.done)
+
+    def is_at_rest(self) -> bool:
+        """Whether also no slice runs, and nothing is being read."""
+        last = self._last
+        return (
+            not self.actor_inbox.is_busy()
+            and self.phase is not LOADING
+            and (last is None or last.done)
+        )
+
+    def tell_when_written(self, tell: Callable[[], None]) -> None:
+        """Call something once what is on its way to the disk has arrived; in a slice of this actor.
+
+        It may be called more than once.
+        """
+        if self._last is None or self._last.done:
+            tell()
+        else:
+            self._last.hold(WhenWritten(tell), NOTHING)  # type: ignore[arg-type]
 
     def on_error(self, envelope: Envelope, error: BaseException) -> Any:
         """Something in this file went wrong: the state can't be trusted any more."""

@@ -69,7 +69,7 @@ class EventSourcedActor(EntityActor):
             self.sequence_number += 1
             records.append(NewRecord(RecordKind.DELETION, None, encode_metadata(call, None)))
         value = effect.then_reply(session.state)
-        answer = Answer(call.handler, value, self.sequence_number)
+        answer = Answer(call.handler, value, self.sequence_number, json_due=call.json_due)
         return records, answer, self._snapshot_if_due(len(records))
 
     def _apply_one(self, call: CallRequest, event: Any) -> NewRecord:

@@ -69,6 +69,10 @@ class ReplyFuture(pykka.Future[T]):
         """Whether there is an answer."""
         return self._value is not _UNSET
 
+    def failed(self) -> bool:
+        """Whether the answer is an error."""
+        return self._error is not None
+
     def set(self, value: T | None = None) -> None:
         """Answer; ignored when there is an answer already."""
         if self._value is _UNSET:

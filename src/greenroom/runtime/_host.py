@@ -6,7 +6,6 @@ import logging
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
-from greenroom.components import is_shareable
 from greenroom.errors import PayloadTooLargeError, UnreadableRecordError
 from greenroom.persistence import Codec, StoredType
 from greenroom.runtime._recovery import Recovered, recover
@@ -59,7 +58,9 @@ class EntityHost:
         self.state_type_name = definition.stored_types[0].name
         self.event_sourced = definition.kind == "event-sourced-entity"
         self.state_may_be_none = definition.state_may_be_none
-        self.state_shareable = is_shareable(definition.state_type)
+        self.state_shareable = definition.state_shareable
+        self.watches_state = not self.state_shareable
+        """Whether a handler could change the state in place, so that it is looked at afterwards."""
         self.dependencies = dependencies
         self._receipt_ms = int(settings.keep_receipts.total_seconds() * 1000)
 
@@ -109,6 +110,10 @@ class EntityHost:
                 setting="GREENROOM_MAX_STATE_BYTES",
             )
         return encoded
+
+    def fingerprint_of(self, state: Any) -> bytes | None:
+        """The same for as long as nobody changes the state in place; None where unknown."""
+        return self.codec.fingerprint(state, name=self.state_type_name)
 
     def receipt_expiry(self) -> int:
         """When a key that is used now may be forgotten."""

@@ -23,12 +23,16 @@ class KeyValueActor(EntityActor):
             self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         if self.refuse_if_deleted(call):
+            self._drop_if_changeable()
             return
         try:
             record = self._record(call, effect)
-            answer = Answer(call.handler, effect.reply, self.sequence_number + 1)
+            answer = Answer(
+                call.handler, effect.reply, self.sequence_number + 1, json_due=call.json_due
+            )
         except PayloadTooLargeError as error:
             self._answer(call, error)
+            self._drop_if_changeable()
             return
         except Exception as error:
             self._crash(call, error)
@@ -49,11 +53,17 @@ class KeyValueActor(EntityActor):
             then_run=effect.then_run,
         )
 
+    def _drop_if_changeable(self) -> None:
+        """Nothing was stored, and the refused state may be the one before, changed in place."""
+        if not self.host.state_shareable:
+            self.drop()
+
     def _record(self, call: CallRequest, effect: UpdateState[Any]) -> NewRecord:
         metadata = encode_metadata(call, effect.metadata)
         if effect.delete:
             return NewRecord(RecordKind.DELETION, None, metadata)
+        self.host.definition.refuse_no_state(call.target, effect.state)
         return NewRecord(RecordKind.STATE, self.host.encode_state(self.ref, effect.state), metadata)
 
     def _forget_state(self) -> None:
-        self.session.state = self.entity.empty_state()
+        self.session.state = self.host.definition.empty_state_of(self.entity)

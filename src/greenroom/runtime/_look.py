@@ -11,6 +11,7 @@ import orjson
 from greenroom.clock import to_datetime
 from greenroom.components import HistoryEntry, Metadata
 from greenroom.errors import InvalidCallError, UnreadableRecordError
+from greenroom.ids import MAX_INSTANCE_ID, is_plain_text
 from greenroom.persistence import Head, RecordKind, StoredInstance
 from greenroom.runtime._metadata import decode_metadata
 from greenroom.runtime._recovery import recover
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from greenroom.ids import EntityRef
-    from greenroom.persistence import StoredRecord
+    from greenroom.persistence import InstanceSummary, Journal, StoredRecord
     from greenroom.runtime._host import EntityHost
 
 E = TypeVar("E")
 
 _PAGE = 1000
+MAX_LIMIT = 100_000
+"""Instances or records in one answer; more come page by page."""
+MAX_SEQUENCE_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,42 @@ class StoredEvent(Generic[E]):
     metadata: Metadata
 
 
+def instances(
+    journal: Journal, component: str, after: str | None, limit: int
+) -> list[InstanceSummary]:
+    """Instances of a component in the order of their ids. Blocks on the database.
+
+    Raises:
+        InvalidCallError: What is to be read can't be asked for.
+    """
+    if after and not is_plain_text(after, MAX_INSTANCE_ID):
+        raise InvalidCallError(
+            f"after must be an instance id, which has 1 to {MAX_INSTANCE_ID} characters and no "
+            f"control characters, or None for the first page, not {after!r:.80}."
+        )
+    _check_number("limit", limit, 1, MAX_LIMIT)
+    return journal.instances(component, after=after, limit=limit)
+
+
+def _check_number(name: str, number: object, least: int, most: int) -> None:
+    if type(number) is not int or not least <= number <= most:
+        raise InvalidCallError(
+            f"{name} must be a whole number from {least} to {most:,}, not {number!r:.80}."
+        )
+
+
+def _check_page(after: object, limit: object) -> None:
+    _check_number("after", after, 0, MAX_SEQUENCE_NUMBER)
+    _check_number("limit", limit, 1, MAX_LIMIT)
+
+
 def events(host: EntityHost, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
-    """Records of an instance after a sequence number, decoded. Blocks on the database."""
+    """Records of an instance after a sequence number, decoded. Blocks on the database.
+
+    Raises:
+        InvalidCallError: What is to be read can't be asked for.
+    """
+    _check_page(after, limit)
     return [
         _decoded(host, record) for record in host.journal.records(ref, after=after, limit=limit)
     ]
@@ -66,7 +104,12 @@ def _decoded(host: EntityHost, record: StoredRecord) -> StoredEvent[Any]:
 
 
 def history(host: EntityHost, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
-    """What a workflow has been through. Blocks on the database."""
+    """What a workflow has been through. Blocks on the database.
+
+    Raises:
+        InvalidCallError: What is to be read can't be asked for.
+    """
+    _check_page(after, limit)
     return [_entry(one) for one in host.journal.records(ref, after=after, limit=limit)]
 
 
@@ -94,12 +137,11 @@ def state_at(host: EntityHost, ref: EntityRef, sequence_number: int | None) -> A
     """The durable state of an instance after a record. Blocks on the database.
 
     Raises:
-        InvalidCallError: The number is below 0 or the instance has not come so far.
+        InvalidCallError: The number can't be one, or the instance has not come so far.
     """
     if sequence_number is None:
         return host.recover(ref).session.state
-    if sequence_number < 0:
-        raise InvalidCallError(f"A sequence number is 0 or more, not {sequence_number}.")
+    _check_number("sequence_number", sequence_number, 0, MAX_SEQUENCE_NUMBER)
     records = list(_up_to(host, ref, sequence_number))
     if sequence_number and (not records or records[-1].sequence_number < sequence_number):
         last = records[-1].sequence_number if records else 0
@@ -108,7 +150,7 @@ def state_at(host: EntityHost, ref: EntityRef, sequence_number: int | None) -> A
     recovered = recover(host.definition, host.codec, host.dependencies, ref, stored)
     deleted = bool(records) and records[-1].kind is RecordKind.DELETION
     if deleted and not host.event_sourced:
-        return recovered.entity.empty_state()
+        return host.definition.empty_state_of(recovered.entity)
     return recovered.session.state
 
 

@@ -89,6 +89,7 @@ def decode_request(
         causation=wire["causation"],
         traceparent=wire["traceparent"],
         chain=tuple(EntityRef(*ref) for ref in wire["chain"]),
+        as_json=True,
     )
 
 

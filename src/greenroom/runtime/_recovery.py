@@ -45,7 +45,7 @@ def recover(
     """
     session: EntitySession[Any] = EntitySession(ref.instance)
     entity = new_instance(definition, session, dependencies)
-    session.state = entity.empty_state()
+    session.state = definition.empty_state_of(entity)
     if stored.snapshot is not None:
         session.state = codec.decode(stored.snapshot)
     event_sourced = definition.kind == "event-sourced-entity"

@@ -7,15 +7,15 @@ import logging
 import secrets
 import threading
 from _thread import get_ident
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 
 from greenroom.clock import Clock, SystemClock
-from greenroom.components import ComponentDefinition, HistoryEntry, define_all
+from greenroom.components import TIMERS, ComponentDefinition, HistoryEntry, define_all
 from greenroom.errors import (
     ConfigurationError,
     EntityUnavailableError,
@@ -27,14 +27,14 @@ from greenroom.errors import (
     RuntimeStoppedError,
     UnknownComponentError,
 )
-from greenroom.ids import entity_ref, is_plain_text
+from greenroom.ids import EntityRef, is_plain_text
 from greenroom.migrations import prepare
 from greenroom.persistence import open_store
 from greenroom.runtime._alarms import Alarms
 from greenroom.runtime._calls import CallRequest
 from greenroom.runtime._client import AsyncComponentClient, ComponentClient
 from greenroom.runtime._control import Expire
-from greenroom.runtime._deadlines import Deadlines, timed_out
+from greenroom.runtime._deadlines import Deadlines, refuse_late, timed_out
 from greenroom.runtime._dependencies import resolve_dependencies
 from greenroom.runtime._directory import Directory
 from greenroom.runtime._dispatch import Dispatcher, LoopDispatcher, OwnLoop, PoolDispatcher
@@ -43,11 +43,22 @@ from greenroom.runtime._event_sourced_actor import EventSourcedActor
 from greenroom.runtime._future import ReplyFuture, refuse_blocking_here
 from greenroom.runtime._host import EntityHost, lent_threads
 from greenroom.runtime._key_value_actor import KeyValueActor
-from greenroom.runtime._look import StoredEvent, events, history, state_at
+from greenroom.runtime._look import StoredEvent, events, history, instances, state_at
 from greenroom.runtime._owner import OwnerKeeper
+from greenroom.runtime._rest import Rest
 from greenroom.runtime._step_engine import StepEngine
 from greenroom.runtime._step_threads import StepThreads
+from greenroom.runtime._stranded import stranded_steps, stranded_timers
 from greenroom.runtime._sweeps import Sweeper
+from greenroom.runtime._timer_actor import TimerActor
+from greenroom.runtime._timer_host import TimerHost
+from greenroom.runtime._timer_look import stored_timers
+from greenroom.runtime._timer_requests import TIMER_DEFINITION
+from greenroom.runtime._timer_targets import TimerTargets
+from greenroom.runtime._timers import (
+    AsyncTimerScheduler,
+    TimerScheduler,
+)
 from greenroom.runtime._watchdog import Watchdog
 from greenroom.runtime._workflow_actor import WorkflowActor
 from greenroom.runtime._workflow_host import WorkflowHost
@@ -56,10 +67,14 @@ from greenroom.runtime._writer import JournalWriter
 from greenroom.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from greenroom.ids import EntityRef
+    from greenroom.components import TimerStatus
     from greenroom.persistence import InstanceSummary, Store
     from greenroom.runtime._calls import Answer
     from greenroom.runtime._dependencies import DependencyProvider
+    from greenroom.runtime._step_engine import Wrap
+    from greenroom.runtime._step_run import StepRun
+
+T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.runtime")
 
@@ -67,13 +82,11 @@ ACTORS: Mapping[str, type[EntityActor]] = {
     "event-sourced-entity": EventSourcedActor,
     "key-value-entity": KeyValueActor,
     "workflow": WorkflowActor,
+    "timer": TimerActor,
 }
 READ_THREADS = 4
 MAX_TEXT = 255
 """Characters in an idempotency key, a principal, or an id that travels with a call."""
-MAX_PAGE = 100_000
-"""Instances or records in one answer; more come page by page."""
-MAX_NUMBER = 2**63 - 1
 REROUTE_SECONDS = 0.05
 """Pause before a call looks again for the owner of a slice that is changing hands."""
 
@@ -112,8 +125,14 @@ class Runtime:
         self._by_class = {one.cls: one for one in defined}
         self.client = ComponentClient(self)
         self.async_client = AsyncComponentClient(self)
-        own = {ComponentClient: self.client, AsyncComponentClient: self.async_client}
+        own: dict[type[Any], object] = {
+            ComponentClient: self.client,
+            AsyncComponentClient: self.async_client,
+            TimerScheduler: self.client.timers,
+            AsyncTimerScheduler: self.async_client.timers,
+        }
         self._dependencies = resolve_dependencies(defined, dependencies, own)
+        self.targets = TimerTargets(self.definitions, self._dependencies)
         self._plans = plan_workflows(defined, self._dependencies)
         self._status = "new"
         self._problem: str | None = None
@@ -124,7 +143,8 @@ class Runtime:
         self._change = threading.Lock()
         self.secret = secrets.token_hex(32)
         """Known to all processes on the database, once it is open; until then to nobody else."""
-        self._taking_up: asyncio.Task[None] | None = None
+        self._taking_up: set[asyncio.Task[None]] = set()
+        self._wrap: Wrap | None = None
 
     # -- starting --------------------------------------------------------------------------
 
@@ -192,16 +212,17 @@ class Runtime:
             definitions=self.definitions,
             call=self.call,
             wake=self._wake,
+            wrap=self._wrap,
         )
         self._directory = Directory(
-            {name: self._host(one) for name, one in self.definitions.items()},
+            {one.id: self._host(one) for one in self._with_instances()},
             max_live=self.settings.max_live_instances,
             passivate_after=self.settings.passivate_after.total_seconds(),
         )
         self._owner = OwnerKeeper(
             self._store.ownership,
             settings=self.settings,
-            definitions=self.definitions,
+            definitions={one.id: one for one in self._with_instances()},
             directory=self._directory,
             writer=self._writer,
             call_here=self._call_here,
@@ -231,7 +252,13 @@ class Runtime:
         self._watchdog.start()
         self._forwarding = True
         self._status = "ready"
+        self._read_later(self._tell_stranded)
         self._take_up_soon()
+
+    def _with_instances(self) -> Iterator[ComponentDefinition]:
+        """The components that have instances, greenroom's own among them."""
+        yield from (one for one in self.definitions.values() if one.kind != "timed-action")
+        yield TIMER_DEFINITION
 
     def _host(self, definition: ComponentDefinition) -> EntityHost:
         parts: dict[str, Any] = {
@@ -241,10 +268,12 @@ class Runtime:
             "journal": self._store.journal,
             "writer": self._writer,
             "dispatcher": self._dispatcher,
-            "dependencies": self._dependencies[definition.id],
+            "dependencies": self._dependencies.get(definition.id, {}),
             "read_later": self._read_later,
             "redeliver": self._redeliver,
         }
+        if definition is TIMER_DEFINITION:
+            return TimerHost(definition, engine=self._engine, targets=self.targets, **parts)
         plan = self._plans.get(definition.id)
         if plan is None:
             return EntityHost(definition, **parts)
@@ -258,14 +287,21 @@ class Runtime:
 
     def _take_up_soon(self) -> None:
         """Slices are new here: see what was left in the middle in them."""
-        if self._status == "ready" and self._plans:
-            self._taking_up = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+        if self._status == "ready":
+            task = asyncio.create_task(self._take_up(), name="greenroom-take-up")
+            self._taking_up.add(task)
+            task.add_done_callback(self._taking_up.discard)
 
     async def _take_up(self) -> None:
         try:
             await self._sweeper.take_up()
+            await self._sweeper.wake_due()
         except GreenroomError as error:
-            _log.warning("Unfinished workflows could not be looked for (%s); trying again", error)
+            _log.warning(
+                "What is unfinished or due could not be looked for (%s); again soon", error
+            )
+        except Exception:
+            _log.exception("Looking for what is unfinished or due failed; a sweep tries again")
 
     def _give_up(self, error: BaseException) -> None:
         self._status = "failed"
@@ -308,6 +344,7 @@ class Runtime:
     async def _wind_down(self) -> None:
         self._engine.begin_to_stop()
         await self._sweeper.stop()
+        await asyncio.gather(*self._taking_up)
         await self._drain()
         await self._engine.stop()
         self._forwarding = False
@@ -386,15 +423,11 @@ class Runtime:
     def instances(self, component: str, after: str | None, limit: int) -> list[InstanceSummary]:
         """Instances of a component in the order of their ids. Blocks on the database."""
         self._check_running()
-        _check_limit(limit)
-        if after is not None and after != "":
-            entity_ref(component, after)
-        return self._store.journal.instances(component, after=after, limit=limit)
+        return instances(self._store.journal, component, after, limit)
 
     def events(self, ref: EntityRef, after: int, limit: int) -> list[StoredEvent[Any]]:
         """What an instance has been through. Blocks on the database."""
         self._check_running()
-        _check_page(after, limit)
         return events(self._directory.host_of(ref), ref, after, limit)
 
     def state_at(self, ref: EntityRef, sequence_number: int | None) -> Any:
@@ -405,15 +438,91 @@ class Runtime:
     def history(self, ref: EntityRef, after: int, limit: int) -> list[HistoryEntry]:
         """What a workflow has been through. Blocks on the database."""
         self._check_running()
-        _check_page(after, limit)
         return history(self._directory.host_of(ref), ref, after, limit)
+
+    def now_ms(self) -> int:
+        """The time on the service's clock."""
+        return self.clock.now_ms()
+
+    def timers(self, **chosen: Any) -> list[TimerStatus]:
+        """Timers in the order of their names; see `TimerScheduler.list`. Blocks on the database."""
+        self._check_running()
+        codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
+        return stored_timers(self._store.journal, codec, **chosen)
+
+    def _tell_stranded(self) -> None:
+        """Log the workflows whose steps are gone, and the timers whose calls lead nowhere."""
+        codec = self._directory.host_of(EntityRef(TIMERS, "")).codec
+        try:
+            for step in stranded_steps(self._store.journal, self._plans):
+                _log.error("%s", step)
+            found = stranded_timers(
+                self._store.journal, codec, self.targets, goes_on=lambda: self.is_running
+            )
+        except GreenroomError as error:
+            _log.warning("What is stored could not be checked against the code: %s", error)
+            return
+        for line in found:
+            _log.error("A timer's call leads nowhere: %s. The timer is given up when due.", line)
 
     async def sweep(self) -> None:
         """Look for expiries and clean-ups now, rather than at the next regular time."""
         self._check_running()
-        await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(self._sweeper.sweep(), self._loop)
+        await self._on_own_loop(self._sweeper.sweep())
+
+    # -- for tests -------------------------------------------------------------------------
+
+    async def settle(self, patience: float) -> None:
+        """Wait until nothing happens any more, unless time passes or somebody calls.
+
+        No step runs, nothing is queued or on its way to the disk, nothing is due.
+
+        Args:
+            patience: Seconds after which a step that has not come back is taken to hang. It is
+                not waited for any more then.
+
+        Raises:
+            TimeoutError: Something goes on and on; it says what.
+        """
+        self._check_running()
+        rest = Rest(
+            directory=self._directory,
+            writer=self._writer,
+            engine=self._engine,
+            alarms=self._alarms,
+            executors=(self._reads, self._effects),
         )
+        await self._on_own_loop(self._settle(rest, patience))
+
+    async def _settle(self, rest: Rest, patience: float) -> None:
+        await asyncio.gather(*self._taking_up)
+        await rest.come(patience)
+
+    async def next_due(self, until: int) -> int | None:
+        """When something next comes due, in milliseconds since 1970; None if not until then."""
+        self._check_running()
+        return await self._on_own_loop(self._sweeper.next_due(until))
+
+    def wrap_steps(self, wrap: Wrap | None) -> None:
+        """Let the code of every attempt of a step be wrapped, from the next start on."""
+        self._wrap = wrap
+
+    def hold(self, run: StepRun) -> None:
+        """Let an attempt count as hanging: `settle` does not wait for it."""
+        run.held = True
+        self._engine.tell()
+
+    def crash(self) -> None:
+        """Stop as abruptly as can be within a process: what is under way comes to nothing."""
+        asyncio.run_coroutine_threadsafe(self._drop_everything(), self._loop).result()
+        self.stop()
+
+    async def _drop_everything(self) -> None:
+        self._engine.begin_to_stop()
+        self._directory.abandon(lambda _ref: True)
+
+    async def _on_own_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     # -- calling ---------------------------------------------------------------------------
 
@@ -494,6 +603,8 @@ class Runtime:
         actor = self._directory.find(request.ref)
         if actor.actor_inbox.offer(request):
             self._dispatcher.run_soon(actor.run_slice, request)
+            if future.done():
+                return refuse_late(request, future)
         if not future.done():
             self._deadlines.watch(request)
         return future
@@ -510,6 +621,8 @@ class Runtime:
             finally:
                 lent_threads.take_back(thread)
             self._writer.write_here()
+            if future.done():
+                return refuse_late(request, future).result()
         try:
             return future.get(timeout=max(0.0, request.deadline - monotonic()))
         except pykka.Timeout:
@@ -543,18 +656,6 @@ class Runtime:
             envelope.reply_to.fail(NotOwnerError(f"{envelope.message.ref} is owned elsewhere now."))
         elif isinstance(envelope, CallRequest) and self._forwarding:
             self._forward(envelope)
-
-
-def _check_page(after: int, limit: int) -> None:
-    """Raises for what is no place among the records of an instance."""
-    _check_limit(limit)
-    if not isinstance(after, int) or not 0 <= after <= MAX_NUMBER:
-        raise InvalidCallError(f"after must be a sequence number, 0 or more, not {after!r:.80}.")
-
-
-def _check_limit(limit: int) -> None:
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
-        raise InvalidCallError(f"limit must be a number from 1 to {MAX_PAGE:,}, not {limit!r:.80}.")
 
 
 def _check_texts(request: CallRequest) -> None:

@@ -1,10 +1,10 @@
-"""What all workflows of a service run their steps with."""
+"""What timers and workflows of a service run their attempts with."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from greenroom.runtime._alarms import Alarms
     from greenroom.runtime._calls import Answer, CallRequest
     from greenroom.runtime._step_threads import StepThreads
+
+    Wrap: TypeAlias = Callable[[Any, Callable[[], Any], bool], Callable[[], Any]]
+    """Makes of the code of an attempt (a `StepRun`), async or not, what is run instead."""
 
 CANCEL_SECONDS = 1.0
 """How long a stop waits for coroutines to end that were cancelled."""
@@ -29,6 +32,8 @@ class UnderWay(Protocol):
         """Whether it does nothing but wait for another workflow."""
         ...
 
+    held: bool
+
     def cancel(self, engine: StepEngine) -> None:
         """Nobody waits for this any more."""
         ...
@@ -36,7 +41,7 @@ class UnderWay(Protocol):
 
 @dataclass(slots=True)
 class StepEngine:
-    """What all workflows of a service run their steps with."""
+    """What timers and workflows of a service run their attempts with."""
 
     loop: asyncio.AbstractEventLoop
     threads: StepThreads
@@ -49,6 +54,21 @@ class StepEngine:
     """No step is begun any more, and a failure may only mean that the service stops."""
     runs: set[UnderWay] = field(default_factory=set)
     """Every attempt under way in this process."""
+    wrap: Wrap | None = None
+    """Given each attempt of a step before it begins; for tests."""
+    on_change: Callable[[], None] | None = None
+    """Told on any thread when an attempt has ended or is held up; for tests."""
+
+    def forget(self, run: UnderWay) -> None:
+        """An attempt is under way no more."""
+        self.runs.discard(run)
+        self.tell()
+
+    def tell(self) -> None:
+        """Something about the attempts under way has changed."""
+        on_change = self.on_change
+        if on_change is not None:
+            on_change()
 
     def begin_to_stop(self) -> None:
         """Begin no more steps, and wait for no more children: others will, or a later start."""

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from greenroom.components import Cancellation
+from greenroom.components import Cancellation, current_request
+from greenroom.logs import correlation_id
 from greenroom.runtime._calls import call_chain, call_origin
 from greenroom.runtime._control import Control
 
@@ -43,6 +44,7 @@ class StepRun:
         "attempt",
         "branch",
         "cancellation",
+        "held",
         "name",
         "origin",
         "started_at",
@@ -68,8 +70,13 @@ class StepRun:
         self.times_out_at: int | None = None
         self.origin = origin
         self.cancellation = Cancellation()
+        self.held = False
+        """It hangs, or a test holds it up: nobody need wait for it."""
         self._work: Work | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def __str__(self) -> str:
+        return f"step {self.name} of {self.actor.ref}"
 
     @property
     def waits(self) -> bool:
@@ -78,6 +85,8 @@ class StepRun:
 
     def start(self, engine: StepEngine, function: Callable[[], Any], *, is_async: bool) -> None:
         """Run the step: on a thread, or on the runtime's loop."""
+        if engine.wrap is not None:
+            function = engine.wrap(self, function, is_async)
         if is_async:
             self.start_coroutine(engine, function)
         else:
@@ -93,7 +102,7 @@ class StepRun:
 
     def cancel(self, engine: StepEngine) -> None:
         """Nobody waits for this any more."""
-        engine.runs.discard(self)
+        engine.forget(self)
         self.cancellation.cancel()
         if self._work is not None:
             self._work.give_up()
@@ -128,16 +137,24 @@ class StepRun:
         if self.task is not None:
             self.task.cancel()
 
+    @property
+    def chain(self) -> tuple[EntityRef, ...]:
+        """Who waits for what the code calls."""
+        return (self.actor.ref,)
+
     def _enter(self) -> None:
-        ref: EntityRef = self.actor.ref
-        call_chain.set((*call_chain.get(), ref))
+        # What the code is for, and not what happened to be on this thread when it was begun.
+        call_chain.set(self.chain)
         call_origin.set(self.origin)
+        current_request.set(None)
+        correlation_id.set(self.origin.correlation_id)
 
     def _report(self, engine: StepEngine, result: Any, error: BaseException | None) -> None:
-        engine.runs.discard(self)
+        actor = self.actor
         if self.cancellation.is_set():
             # The actor knows this attempt no more, and may not even be there.
-            _log.debug("%s: a late result of step %s is thrown away", self.actor.ref, self.name)
-            return
-        actor = self.actor
-        actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))
+            _log.debug("%s: a late result of step %s is thrown away", actor.ref, self.name)
+        else:
+            actor.actor_inbox.put_control(Control(lambda: actor.step_over(self, result, error)))
+        # In this order there is no moment in which nothing seems to be under way.
+        engine.forget(self)

@@ -90,7 +90,7 @@ class Sweeper:
         async with self._one_at_a_time:
             await asyncio.to_thread(self._directory.passivate_idle)
             await self.take_up()
-            await self._wake_due()
+            await self.wake_due()
             self._alarms.ring()
             await asyncio.to_thread(self._clean_up)
 
@@ -111,7 +111,7 @@ class Sweeper:
             if len(page) < _PAGE:
                 return
 
-    async def _wake_due(self) -> None:
+    async def wake_due(self) -> None:
         """Wake what is due, and set alarms for what will be before the next sweeps."""
         now = self._clock.now_ms()
         horizon = now + 2 * _ms(self._settings.sweep_every)
@@ -128,6 +128,22 @@ class Sweeper:
                     self._alarms.set(last.at, partial(self._wake, last.ref))
             if len(page) < _PAGE:
                 return
+
+    async def next_due(self, until: int) -> int | None:
+        """When something next comes due, after now and at a given time at the latest."""
+        now = self._clock.now_ms()
+        known = self._alarms.next_at()
+        times = [] if known is None or known > until else [known]
+        last: DueInstance | None = None
+        slices = sorted(self._owned())
+        while page := await asyncio.to_thread(
+            self._journal.due, until, slices=slices, after=last, limit=_PAGE
+        ):
+            last = page[-1]
+            if last.at > now:
+                times.append(next(one.at for one in page if one.at > now))
+                break
+        return min(times, default=None)
 
     def _clean_up(self) -> None:
         now = self._clock.now_ms()

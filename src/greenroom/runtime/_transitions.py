@@ -82,12 +82,13 @@ class Planner:
         base = old
         if old.status == "not-started":
             base = self._begun(old, number, now, call)
-        recorded = tuple(self._stored(one) for one in transition.compensations)
-        base = replace(base, compensations=(*base.compensations, *recorded))
+        if transition.compensations:
+            recorded = tuple(self._stored(one) for one in transition.compensations)
+            base = replace(base, compensations=(*base.compensations, *recorded))
         what = transition.next
         if type(what) is Stay:
             return replace(old, compensations=base.compensations)
-        position = self._go(base, what, now, pending_children)
+        position = self._go(base, what, number, now, pending_children)
         if old.timed_out and not position.over and type(what) is not Delete:
             position = self.over(
                 "failed", "it ran out of time, and its last step did not end it", now, ()
@@ -95,7 +96,7 @@ class Planner:
         if pending_children and not position.over:
             left = dict.fromkeys((*old.children, *pending_children))
             position = replace(position, children=tuple(left))
-        return replace(position, number=number)
+        return position if position.number == number else replace(position, number=number)
 
     def _begun(self, old: Position, number: int, now: int, call: CallRequest) -> Position:
         timeout = self._host.plan.timeout_ms
@@ -109,9 +110,8 @@ class Planner:
         )
 
     def _go(  # noqa: PLR0911 - one line for each thing that may come next
-        self, base: Position, what: Any, now: int, children: Children
+        self, base: Position, what: Any, number: int, now: int, children: Children
     ) -> Position:
-        cleared = replace(base, step=None, fan_out=None, pause=None, reason=None)
         if base.compensating and not isinstance(what, Done | Fail | End | Delete):
             raise TypeError(
                 "a compensation must return self.step_effects.done(), so that the one before it "
@@ -119,11 +119,10 @@ class Planner:
             )
         match what:
             case ToStep():
-                return replace(cleared, status="running", step=self._stored(what.call))
+                return _at(base, number, step=self._stored(what.call))
             case Pause():
-                return replace(
-                    cleared, status="paused", reason=what.reason, pause=self._pause(what, now)
-                )
+                pause = self._pause(what, now)
+                return _at(base, number, status="paused", pause=pause, reason=what.reason)
             case End():
                 return self.over("ended", what.reason, now, children)
             case Fail():
@@ -131,33 +130,25 @@ class Planner:
             case Delete():
                 return self.over("ended", what.reason, now, children)
             case FanOut():
-                return self._fan_out(cleared, what)
+                return self._fan_out(base, what, number)
             case Compensate():
                 after = None if what.then is None else self._stored(what.then)
-                return self._compensate(
-                    replace(cleared, reason=what.reason, after=after), now, children
-                )
+                base = replace(base, reason=what.reason, after=after)
+                return self._compensate(base, number, now, children)
             case Done():
                 if not base.compensating:
                     raise TypeError("done() is for compensations; say what comes next instead")
-                return self._compensate(replace(cleared, reason=base.reason), now, children)
+                return self._compensate(base, number, now, children)
         raise TypeError(f"{what!r} is nothing that may come next")
 
-    def _compensate(self, base: Position, now: int, children: Children) -> Position:
+    def _compensate(self, base: Position, number: int, now: int, children: Children) -> Position:
         """The next compensation, the latest first; or what comes after them all."""
         if base.compensations:
             *rest, latest = base.compensations
-            return replace(
-                base,
-                status="running",
-                step=latest,
-                compensations=tuple(rest),
-                compensating=True,
-            )
+            base = replace(base, compensations=tuple(rest), compensating=True)
+            return _at(base, number, step=latest, reason=base.reason)
         if base.after is not None:
-            return replace(
-                base, status="running", step=base.after, after=None, compensating=False, reason=None
-            )
+            return _at(replace(base, after=None, compensating=False), number, step=base.after)
         return self.over("failed", base.reason or "it was compensated", now, children)
 
     def over(
@@ -243,17 +234,17 @@ class Planner:
         )
         return StoredPause(now + int(what.timeout.total_seconds() * 1000), command)
 
-    def _fan_out(self, base: Position, what: FanOut) -> Position:
+    def _fan_out(self, base: Position, what: FanOut, number: int) -> Position:
         then = self._step(MethodCall(what.then))
         if not then.parameters or then.result is not None:
             raise TypeError(
                 f"{then.method} takes the results, so it must be a step with a parameter for them"
             )
         if not what.branches:
-            return replace(base, status="running", step=self._with_results(then, []))
+            return _at(base, number, step=self._with_results(then, []))
         branches = tuple(self._branch(one) for one in what.branches)
         stored = StoredFanOut(branches, then.name, what.max_concurrency)
-        return replace(base, status="running", fan_out=stored)
+        return _at(base, number, fan_out=stored)
 
     def _branch(self, one: Any) -> StoredBranch:
         if isinstance(one, DeferredCall):
@@ -269,3 +260,19 @@ class Planner:
                 "as self.step_effects.result(...)"
             )
         return StoredBranch(step=self._encoded(step, one))
+
+
+def _at(
+    base: Position,
+    number: int,
+    *,
+    status: StoredStatus = "running",
+    step: StoredCall | None = None,
+    fan_out: StoredFanOut | None = None,
+    pause: StoredPause | None = None,
+    reason: str | None = None,
+) -> Position:
+    """A position at another place: whatever is not given here is left behind."""
+    return replace(
+        base, number=number, status=status, step=step, fan_out=fan_out, pause=pause, reason=reason
+    )

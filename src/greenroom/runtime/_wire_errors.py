@@ -18,7 +18,7 @@ from greenroom.errors import (
     GreenroomError,
     InternalError,
 )
-from greenroom.ids import EntityRef
+from greenroom.ids import EntityRef, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,8 +59,8 @@ def encode_error(error: BaseException) -> dict[str, Any]:
         "code": error.code,
         "command": isinstance(error, CommandError),
         "retryable": error.retryable,
-        "message": _text(str(error)),
-        "args": [_text(str(part)) for part in error.args],
+        "message": without_surrogates(str(error)),
+        "args": [without_surrogates(str(part)) for part in error.args],
         "parts": parts,
     }
 
@@ -103,7 +103,7 @@ def _pack(value: Any) -> Any:
     """A value as JSON that says its type; a `TypeError` when it has none of ours."""
     kind = type(value)
     if kind is str:
-        return _text(value)
+        return without_surrogates(value)
     if kind in _PLAIN and not (kind is int and value not in _INTEGERS):
         return value
     if kind in _TAGS:
@@ -114,7 +114,10 @@ def _pack(value: Any) -> Any:
     if kind is tuple:
         return {"is": "tuple", "value": [_pack(one) for one in value]}
     if kind is dict and all(type(key) is str for key in value):
-        return {"is": "dict", "value": {_text(key): _pack(one) for key, one in value.items()}}
+        return {
+            "is": "dict",
+            "value": {without_surrogates(key): _pack(one) for key, one in value.items()},
+        }
     raise TypeError(f"{kind.__name__} is not sent")
 
 
@@ -129,8 +132,3 @@ def _unpack(wire: Any) -> Any:
     if tag == "dict":
         return {key: _unpack(one) for key, one in value.items()}
     return _READERS[tag](value)
-
-
-def _text(text: str) -> str:
-    """Text without lone surrogates, which no JSON has."""
-    return text if text.isascii() else text.encode(errors="replace").decode()

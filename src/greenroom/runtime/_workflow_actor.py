@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.components import (
     OUTCOME,
     RESUME,
+    RETRY_FOREVER,
     STATUS,
     SUSPEND,
     TERMINATE,
@@ -32,9 +33,9 @@ from greenroom.components import (
     Transition,
     TransitionEffect,
     WorkflowSession,
+    no_effect,
 )
 from greenroom.errors import (
-    ConcurrentWriteError,
     EntityDeletedError,
     EntityUnavailableError,
     GreenroomError,
@@ -45,9 +46,9 @@ from greenroom.errors import (
 )
 from greenroom.persistence import NewRecord, RecordKind
 from greenroom.runtime._calls import Answer, CallRequest
-from greenroom.runtime._control import Control, Expire, WhenWritten
-from greenroom.runtime._entity_actor import NO_HANDLER, READY, EntityActor
-from greenroom.runtime._failures import Failures
+from greenroom.runtime._causes import cause_of_attempt, said
+from greenroom.runtime._control import Control
+from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
 from greenroom.runtime._position import (
     Position,
@@ -60,16 +61,15 @@ from greenroom.runtime._position import (
     failure,
     result_of,
 )
-from greenroom.runtime._settling import NOTHING
+from greenroom.runtime._self_acting import SelfActingActor
 from greenroom.runtime._step_runs import FAREWELL, StepRuns
 from greenroom.runtime._transitions import OUTCOMES, Planner
-from greenroom.runtime._workflow_status import due_time, said, status_of
-from greenroom.runtime._writer import deliver
+from greenroom.runtime._workflow_status import due_time, status_of
+from greenroom.runtime._writer import deliver, is_durable
 
 if TYPE_CHECKING:
     from greenroom.components import Retry
     from greenroom.ids import EntityRef
-    from greenroom.runtime._alarms import Alarm
     from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._workflow_host import WorkflowHost
     from greenroom.runtime._writer import Life, PendingWrite
@@ -80,7 +80,7 @@ CHECKPOINT_EVERY = 100
 """After so many attempts the whole position is stored again, so that recovery reads no more."""
 
 
-class WorkflowActor(EntityActor):
+class WorkflowActor(SelfActingActor):
     """Carries out what the commands and steps of a workflow ask for."""
 
     host: WorkflowHost
@@ -93,7 +93,6 @@ class WorkflowActor(EntityActor):
         self._runs = StepRuns(self, host)
         self._waiting: list[CallRequest] = []
         self._watchers: list[CallRequest] = []
-        self._alarm: Alarm | None = None
         self._due_at: int | None = None
 
     # -- commands --------------------------------------------------------------------------
@@ -130,12 +129,9 @@ class WorkflowActor(EntityActor):
     def _new_session(self) -> WorkflowSession[Any]:
         return WorkflowSession(self.ref.instance)
 
-    def after_decline(self) -> None:
-        """Every command has a state of its own to change; nothing has to be forgotten."""
-
     def _write(self, call: CallRequest, effect: Any) -> None:
         if type(effect) is not TransitionEffect:
-            self._crash(call, TypeError(f"{call.target} returned {effect!r}, which is no effect"))
+            self._crash(call, TypeError(no_effect(call.target, effect)))
             return
         refusal = self._refusal(effect.transition)
         if refusal is not None:
@@ -143,7 +139,11 @@ class WorkflowActor(EntityActor):
             return
         try:
             answer = Answer(
-                call.handler, effect.reply, self.sequence_number + 1, metadata=effect.metadata
+                call.handler,
+                effect.reply,
+                self.sequence_number + 1,
+                metadata=effect.metadata,
+                json_due=call.json_due,
             )
             cause = {"by": "command", "name": call.handler.name}
             self._transit(call, effect.transition, cause, answer, then_run=effect.then_run)
@@ -180,7 +180,9 @@ class WorkflowActor(EntityActor):
 
         Raises whatever shows that it can't be: nothing has changed then.
         """
-        position = Planner(self.host, self.ref, self.position, self.progress).plan(
+        # The last step may come in the middle of compensations: they end there.
+        before = replace(self.position, compensating=False) if is_last else self.position
+        position = Planner(self.host, self.ref, before, self.progress).plan(
             transition,
             number=self.sequence_number + 1,
             now=self.host.clock.now_ms(),
@@ -234,7 +236,7 @@ class WorkflowActor(EntityActor):
         self.state = self.session.state = state
         if delete:
             self.session.deleted = True
-            self.state = self.session.state = self.entity.empty_state()
+            self.state = self.session.state = self.host.definition.empty_state_of(self.entity)
         self._set_alarm()
         self._submit(
             call,
@@ -280,10 +282,9 @@ class WorkflowActor(EntityActor):
         self._when_durable()
 
     def _when_durable(self) -> None:
-        write, life = self._last, self._life
+        write = self._last
         assert write is not None
-        tell = partial(self.actor_inbox.put_control, Control(partial(self._durable, write, life)))
-        write.hold(WhenWritten(tell), NOTHING)  # type: ignore[arg-type]
+        self._once_settled(write, partial(self._durable, write, self._life))
 
     def _durable(self, write: PendingWrite, life: Life) -> None:
         """A write has gone in, or has not; then the failure is settled elsewhere."""
@@ -310,8 +311,7 @@ class WorkflowActor(EntityActor):
     def _go_on(self) -> None:
         """Run what should run and does not run yet."""
         position = self.position
-        last = self._last
-        if self.phase is not READY or not _is_durable(last):
+        if self.phase is not READY or not is_durable(self._last):
             return
         if self.host.engine.stopping:
             return
@@ -353,7 +353,9 @@ class WorkflowActor(EntityActor):
                 f"the code has no step {stored.step!r} (it has: {known}); name its successor in "
                 "WorkflowSettings(renamed_steps=...)"
             )
-            self._failed(branch, stored.step, error, now, self.host.plan.settings.recovery)
+            # A mistake of whoever changed the code is not for the workflow to get over: no
+            # retries that end, and no failover.
+            self._failed(branch, stored.step, error, now, RETRY_FOREVER)
             return
         try:
             self._runs.start_step(
@@ -447,19 +449,15 @@ class WorkflowActor(EntityActor):
             return
         self._store(call, position, self.state, cause, answer)
 
-    def _cause(self, by: str, run: StepRun, error: BaseException | None = None) -> dict[str, Any]:
-        cause: dict[str, Any] = {
-            "by": by,
-            "name": run.name,
-            "attempt": run.attempt,
-            "started": run.started_at,
-            "took": self.host.clock.now_ms() - run.started_at,
-        }
-        if run.branch is not None:
-            cause["branch"] = run.branch
-        if error is not None:
-            cause["error"] = said(error)
-        return cause
+    def _cause(self, by: str, run: StepRun) -> dict[str, Any]:
+        return cause_of_attempt(
+            by,
+            run.name,
+            attempt=run.attempt,
+            started_at=run.started_at,
+            now=self.host.clock.now_ms(),
+            branch=run.branch,
+        )
 
     # -- failing ---------------------------------------------------------------------------
 
@@ -476,16 +474,15 @@ class WorkflowActor(EntityActor):
         policy = policy.for_error(error)
         _log.error("%s: attempt %d of step %s failed", self.ref, failures, step, exc_info=error)
         now = self.host.clock.now_ms()
-        cause: dict[str, Any] = {
-            "by": "attempt",
-            "name": step,
-            "attempt": failures,
-            "started": started_at,
-            "took": now - started_at,
-            "error": said(error),
-        }
-        if branch is not None:
-            cause["branch"] = branch
+        cause = cause_of_attempt(
+            "attempt",
+            step,
+            attempt=failures,
+            started_at=started_at,
+            now=now,
+            branch=branch,
+            error=error,
+        )
         if policy.gives_up(error, failures):
             self._give_up(step, failures, policy, error, cause)
             return
@@ -567,8 +564,17 @@ class WorkflowActor(EntityActor):
             return
         if self.progress.pause_ran_out or pause.on_timeout is None:
             return
-        handler = self.host.definition.handler_named(pause.on_timeout.handler)
-        values = handler.decode_arguments(pause.on_timeout.arguments.encode())
+        try:
+            handler = self.host.definition.handler_named(pause.on_timeout.handler)
+            values = handler.decode_arguments(pause.on_timeout.arguments.encode())
+        except Exception as error:
+            # The code has changed since the pause began; somebody has to mend it and resume.
+            _log.error("%s: its pause has run out, but: %s", self.ref, error)
+            own, answer = self._own_call()
+            cause = {"by": "pause-timeout", "name": pause.on_timeout.handler, "error": said(error)}
+            reason = f"its pause has run out, but: {said(error)}"[:1000]
+            self._suspend(own, answer, reason, cause)
+            return
         number = self.position.number
         call = CallRequest(
             self.ref,
@@ -590,17 +596,8 @@ class WorkflowActor(EntityActor):
         """Note when there is something to do next, in memory and for the next write."""
         self.expires_at = self._stored_due_time()
         times = (self.expires_at, self._runs.next_timeout())
-        due = min((one for one in times if one is not None), default=None)
-        if self._alarm is not None:
-            if self._alarm.at == due:
-                self._due_at = due
-                return
-            self._alarm.call_off()
-            self._alarm = None
-        self._due_at = due
-        if due is not None:
-            engine = self.host.engine
-            self._alarm = engine.alarms.set(due, partial(engine.wake, self.ref))
+        self._due_at = min((one for one in times if one is not None), default=None)
+        self._wake_at(self._due_at)
 
     def _stored_due_time(self) -> int | None:
         return due_time(
@@ -692,18 +689,6 @@ class WorkflowActor(EntityActor):
 
     # -- leaving ---------------------------------------------------------------------------
 
-    def drop(self) -> None:
-        """Forget everything but the calls that wait; then recover by itself, and go on."""
-        self._forget()
-        super().drop()
-        if not self.actor_stopped.is_set():
-            self.actor_inbox.put_first([Expire(self.ref)])
-
-    def abandon(self) -> None:
-        """This process no longer owns the instance."""
-        self.actor_stopped.set()
-        super().abandon()
-
     def _forget(self) -> None:
         self._runs.stop()
         waiting, self._waiting = self._waiting, []
@@ -712,37 +697,19 @@ class WorkflowActor(EntityActor):
         watchers, self._watchers = self._watchers, []
         for call in watchers:
             deliver(call, EntityUnavailableError(f"{self.ref} is being recovered; ask again."))
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
         self._due_at = None
         self.position, self.progress, self.state = Position(), Progress(), None
-
-    def _settle_failed_writes(self) -> None:
-        error = None if self._last is None else self._last.error
-        if error is not None and not isinstance(error, ConcurrentWriteError):
-            # A store that takes nothing must not be asked in a circle.
-            self._failures = (self._failures or Failures()).one_more()
-        super()._settle_failed_writes()
 
     def stop_if_idle(self) -> bool:
         """Leave memory, unless a step runs, or something is to be done soon."""
         if self._runs or self._waiting or any(not one.expired() for one in self._watchers):
             return False
-        due = self._due_at
-        if due is not None and due - self.host.clock.now_ms() < self.host.horizon_ms:
-            return False
-        if not super().stop_if_idle():
-            return False
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
-        return True
+        return self._stop_unless_due(self._due_at)
+
+    def questions(self) -> int:
+        """How many wait to be told how this workflow ends."""
+        return len(self._watchers)
 
     def is_quiet(self) -> bool:
         """Whether nothing is queued, no step runs, and nothing is on its way to the disk."""
         return not self._runs.any_step() and super().is_quiet()
-
-
-def _is_durable(write: PendingWrite | None) -> bool:
-    return write is None or (write.done and write.error is None)

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.components import WorkflowSession, new_instance
 from greenroom.persistence import Codec, Head, StoredType
-from greenroom.runtime._host import EntityHost
 from greenroom.runtime._position import Position, Progress, read_position
 from greenroom.runtime._recovery import recover_latest
+from greenroom.runtime._self_acting import SelfActingHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.components import ComponentDefinition, StoredTypeInfo
     from greenroom.ids import EntityRef
-    from greenroom.runtime._step_engine import StepEngine
     from greenroom.runtime._workflow_plans import WorkflowPlan
 
 
@@ -32,25 +31,21 @@ class RecoveredWorkflow:
     since_snapshot: int = 0
 
 
-class WorkflowHost(EntityHost):
+class WorkflowHost(SelfActingHost):
     """One workflow in one running service."""
 
     def __init__(
         self,
         definition: ComponentDefinition,
         *,
-        engine: StepEngine,
         plan: WorkflowPlan,
         **parts: Any,
     ) -> None:
         super().__init__(definition, **parts)
-        self.engine = engine
+        # Each command and each step has a state of its own.
+        self.watches_state = False
         self.plan = plan
         self.step_codec = step_codec(definition)
-        settings = self.settings
-        self.keep_step_keys_ms = int(settings.keep_step_keys.total_seconds() * 1000)
-        # What is due before the next sweeps have looked twice is kept in memory.
-        self.horizon_ms = int(settings.sweep_every.total_seconds() * 2000)
 
     def new_object(self, session: WorkflowSession[Any]) -> Any:
         """A fresh object of the workflow's class: one for each command and each step."""
@@ -61,7 +56,7 @@ class WorkflowHost(EntityHost):
         stored = self.journal.load(ref, latest_only=True)
         session: WorkflowSession[Any] = WorkflowSession(ref.instance)
         entity = self.new_object(session)
-        session.state = entity.empty_state()
+        session.state = self.definition.empty_state_of(entity)
         deleted = stored.head.deleted_at is not None
         position, progress = Position(), Progress()
         if not deleted:

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.clock import to_datetime
 from greenroom.components import WorkflowStatus
-from greenroom.errors import GreenroomError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from greenroom.runtime._position import Position, Progress
-
-MAX_TEXT = 1000
 
 
 def due_time(
@@ -68,10 +65,3 @@ def status_of(
         next_at=None if due is None else to_datetime(due),
         deadline=None if position.deadline is None else to_datetime(position.deadline),
     )
-
-
-def said(error: BaseException) -> str:
-    """What is stored of an error: text that every database takes, and not too much of it."""
-    ours = isinstance(error, GreenroomError)
-    text = str(error) if ours else f"{type(error).__name__}: {error}"
-    return "".join(one if one == "\n" or one.isprintable() else "?" for one in text[:MAX_TEXT])

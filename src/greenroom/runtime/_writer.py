@@ -124,6 +124,11 @@ class PendingWrite:
         self.done = True
 
 
+def is_durable(write: PendingWrite | None) -> bool:
+    """Whether a write, if there is one, has gone in."""
+    return write is None or (write.done and write.error is None)
+
+
 def deliver(
     call: CallRequest, answer: Answer | BaseException, wakeups: Wakeups | None = None
 ) -> None:

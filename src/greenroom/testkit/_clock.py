@@ -27,4 +27,4 @@ class ManualClock:
 
     def advance(self, duration: timedelta) -> None:
         """Let time pass."""
-        self._now_ms += int(duration.total_seconds() * 1000)
+        self._now_ms += duration // timedelta(milliseconds=1)

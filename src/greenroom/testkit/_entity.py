@@ -87,7 +87,7 @@ class _Kit(Generic[C, S, E]):
         self._entity = new_instance(
             self._definition, self._session, self._given(dependencies or {})
         )
-        self._session.state = self._entity.empty_state()
+        self._session.state = self._definition.empty_state_of(self._entity)
         self._sequence_number = 0
 
     def _given(self, dependencies: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -331,8 +331,14 @@ class KeyValueTestKit(_Kit[C, S, E]):
         return self
 
     def _store(self, handler: HandlerDefinition, effect: Any) -> CommandResult[Any, S]:
+        if not effect.delete:
+            self._definition.refuse_no_state(handler.target, effect.state)
         reply = self._through_json(handler, effect.reply)
-        new = self._entity.empty_state() if effect.delete else self._checked(effect.state)
+        new = (
+            self._definition.empty_state_of(self._entity)
+            if effect.delete
+            else self._checked(effect.state)
+        )
         self._session.state = new
         self._session.deleted = effect.delete
         self._sequence_number += 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _HOST = "testkit"
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class ServiceTestKit:
@@ -32,6 +33,8 @@ class ServiceTestKit:
 
     Args:
         service: The service; it is not started itself, but one like it.
+        patience: Seconds (of real time) after which a step of a workflow that has not come back
+            is taken to hang; time is moved on without it then, so that its timeout passes.
 
     Example:
         >>> with ServiceTestKit(service) as kit:                         # doctest: +SKIP
@@ -41,8 +44,9 @@ class ServiceTestKit:
         ...     kit.advance(timedelta(days=8))
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, patience: float = 1.0) -> None:
         self._original = service
+        self._patience = patience
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._http: TestClient | None = None
         self.clock = ManualClock()
@@ -122,9 +126,35 @@ class ServiceTestKit:
         return self._tokens.token(subject, issuer, audience, scopes, expires_in, claims)
 
     def advance(self, duration: timedelta) -> None:
-        """Let time pass, and let everything happen that has come due."""
-        self.clock.advance(duration)
+        """Let time pass, and let everything happen that comes due, in order, each at its time.
+
+        When it returns, nothing happens any more: see `settle`. Code takes no time of this clock:
+        a step runs to its end before the next thing is due.
+
+        Raises:
+            TimeoutError: Something goes on and on; it says what.
+        """
+        end = self.clock.now_ms() + duration // _MILLISECOND
+        self.settle()
+        while (due := asyncio.run(self.service.runtime.next_due(end))) is not None:
+            self._move_to(due)
+        self._move_to(end)
+
+    def _move_to(self, time: int) -> None:
+        self.clock.advance((time - self.clock.now_ms()) * _MILLISECOND)
         asyncio.run(self.service.runtime.sweep())
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing happens any more unless time passes or somebody calls.
+
+        No step of a workflow runs (but one that hangs), every `then_run` has run, nothing that
+        is due waits.
+
+        Raises:
+            TimeoutError: Something goes on and on; it says what.
+        """
+        asyncio.run(self.service.runtime.settle(self._patience))
 
     def restart(self) -> None:
         """Stop the service and start it again, on the same file.
@@ -133,6 +163,7 @@ class ServiceTestKit:
         """
         self._stop()
         self._start()
+        self.settle()
 
     def _stop(self) -> None:
         http, self._http = self._http, None
@@ -153,7 +184,11 @@ class ServiceTestKit:
         self.service = self._original.with_settings(
             settings, clock=self.clock, fetch=self._tokens.fetch
         )
+        self._prepare(self.service)
         self.service.runtime.start()
+
+    def _prepare(self, service: Service) -> None:
+        """Hook: a service is about to start."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="greenroom-testkit-")

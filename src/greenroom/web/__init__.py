@@ -4,10 +4,12 @@ from greenroom.web._app import RESERVED_PATHS, add_greenroom, is_router, new_app
 from greenroom.web._dependencies import async_component_client, component_client
 from greenroom.web._problems import problem_response
 from greenroom.web._security import Secured, request_context, secured, securities_of
+from greenroom.web._steering import STEERING_PATH
 from greenroom.web._tools import tool_router
 
 __all__ = [
     "RESERVED_PATHS",
+    "STEERING_PATH",
     "Secured",
     "add_greenroom",
     "async_component_client",

@@ -15,6 +15,7 @@ from greenroom.web._dependencies import keep_runtime
 from greenroom.web._health import health_router
 from greenroom.web._problems import add_problem_handlers
 from greenroom.web._security import Doors, keep_doors
+from greenroom.web._steering import STEERING_PATHS, steering_router
 
 if TYPE_CHECKING:
     from greenroom.edge import Surroundings
@@ -27,7 +28,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
-RESERVED_PATHS = ("/health/live", "/health/ready")
+RESERVED_PATHS = ("/health/live", "/health/ready", *STEERING_PATHS)
 """Paths that every service has."""
 
 
@@ -69,6 +70,7 @@ def add_greenroom(
     app.add_middleware(CorrelationMiddleware)
     app.router.lifespan_context = _with_runtime(app.router.lifespan_context, runtime)
     app.include_router(health_router(runtime))
+    app.include_router(steering_router(runtime))
     for router in routers:
         app.include_router(
             router,

@@ -28,10 +28,13 @@ from greenroom.errors import (
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    TransitionNotAllowedError,
     UnknownComponentError,
     UnknownHandlerError,
     VersionMismatchError,
+    WorkflowSuspendedError,
 )
+from greenroom.ids import without_surrogates
 from greenroom.logs import correlation_id, new_correlation_id
 
 _STATUSES: Final[dict[type[GreenroomError], int]] = {
@@ -41,7 +44,9 @@ _STATUSES: Final[dict[type[GreenroomError], int]] = {
     UnknownComponentError: 404,
     UnknownHandlerError: 404,
     EntityDeletedError: 410,
+    TransitionNotAllowedError: 409,
     VersionMismatchError: 409,
+    WorkflowSuspendedError: 409,
     PayloadTooLargeError: 413,
     InvalidArgumentsError: 422,
     IdempotencyKeyReusedError: 422,
@@ -96,7 +101,7 @@ def problem_response(error: Exception, *, target: str) -> JSONResponse:
         view.code, status, view.text, retryable=view.retryable, reference=view.correlation_id
     )
     if isinstance(error, InvalidArgumentsError):
-        problem["problems"] = list(error.problems)
+        problem["problems"] = [without_surrogates(one) for one in error.problems]
     headers = {"Retry-After": _RETRY_AFTER_SECONDS} if view.retryable else None
     return JSONResponse(problem, status, headers, media_type="application/problem+json")
 

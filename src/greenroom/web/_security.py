@@ -148,12 +148,7 @@ class Doors:
 
     async def check_host(self, connection: HTTPConnection) -> None:
         """For `Depends`: refuses names that the service doesn't answer to."""
-        headers = connection.headers
-        host, origin = headers.get("host"), headers.get("origin")
-        refusal = self._hosts.refusal(
-            None if host is None else host.encode("latin-1"),
-            None if origin is None else origin.encode("latin-1"),
-        )
+        refusal = self._hosts.refusal_of(connection.scope["headers"])
         if refusal is not None:
             refuse(connection, refusal)
 

@@ -15,6 +15,7 @@ from greenroom.components import McpContext, MethodTool, current_request
 from greenroom.edge import RefusedError, asking, request_context, traceparent_of
 from greenroom.errors import InvalidArgumentsError, PayloadTooLargeError
 from greenroom.logs import correlation_id, new_correlation_id
+from greenroom.nesting import MAX_DEPTH, is_too_deep
 from greenroom.web._problems import problem_response
 from greenroom.web._security import TokenShown, refuse
 
@@ -115,7 +116,7 @@ class _Route:
         self._max_body_bytes = max_body_bytes
 
     async def answer(self, request: Request) -> Response:
-        refusal = self._hosts.refusal(_raw(request, "host"), _raw(request, "origin"))
+        refusal = self._hosts.refusal_of(request.scope["headers"])
         if refusal is not None:
             raise RefusedError(refusal)
         guard = self._guard
@@ -131,16 +132,15 @@ class _Route:
             result = await self._caller.carry_out(
                 self.tool, arguments, context, traceparent=traceparent
             )
+            if _handler_of(self.tool).reply_type is NoneType:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            return Response(reply_of(self.tool, result.text), media_type="application/json")
         except RefusedError as error:
             refuse(request, error.refusal, guard)
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except Exception as error:
             return problem_response(error, target=self.tool.name)
-        handler = _handler_of(self.tool)
-        if handler.reply_type is NoneType:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        return Response(reply_of(self.tool, result.text), media_type="application/json")
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         body = bytearray()
@@ -161,6 +161,9 @@ class _Route:
             raise InvalidArgumentsError(self.tool.name, [f"the body is no JSON: {error}"]) from None
         if type(arguments) is not dict:
             raise InvalidArgumentsError(self.tool.name, ["the body must be an object"])
+        if is_too_deep(arguments):
+            text = f"the body is nested deeper than {MAX_DEPTH} levels"
+            raise InvalidArgumentsError(self.tool.name, [text])
         return arguments
 
     def _context(self, request: Request) -> McpContext:
@@ -203,8 +206,3 @@ def _shown(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _handler_of(tool: Tool) -> HandlerDefinition:
     return tool.method.handler if isinstance(tool, MethodTool) else tool.handler
-
-
-def _raw(request: Request, name: str) -> bytes | None:
-    value = request.headers.get(name)
-    return None if value is None else value.encode("latin-1")

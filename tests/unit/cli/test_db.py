@@ -39,9 +39,21 @@ def test_another_database_may_be_named(database: Path, tmp_path: Path) -> None:
     assert not database.exists()
 
 
-def test_a_url_that_can_not_be_used_is_told(capsys: Output) -> None:
-    assert main(["db", "current", "--database-url", "mysql://x"]) == 1
-    assert "GREENROOM_DATABASE_URL" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://x", "", "postgresql://ada@h:port/db", "postgresql://[::1/db", "sqlite:///a%00b.db"],
+)
+def test_a_url_that_can_not_be_used_is_told(url: str, capsys: Output) -> None:
+    assert main(["db", "current", "--database-url", url]) == 2
+    told = capsys.readouterr().err
+    assert "GREENROOM_DATABASE_URL" in told
+    assert told.count("\n") == 1
+
+
+def test_a_password_is_not_shown(capsys: Output) -> None:
+    """Without a host, it looks like a port."""
+    assert main(["db", "current", "--database-url", "postgresql://ada:hunter2/db"]) == 2
+    assert "hunter2" not in capsys.readouterr().err
 
 
 def test_a_command_must_be_named(capsys: Output) -> None:

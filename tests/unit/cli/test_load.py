@@ -21,7 +21,6 @@ class Holder:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "a_shop.py").write_text(SERVICE)
-    (tmp_path / "a_broken.py").write_text("import a_module_nobody_has\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
     return tmp_path
@@ -37,11 +36,12 @@ def test_a_service_is_found_in_the_current_folder(target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "said", "usage"),
     [
-        ("no_such_module:service", "There is no module 'no_such_module'", False),
-        (".:x", "does not name a service", True),
-        ("..shop:service", "does not name a service", True),
-        ("a_shop:service.", "does not name a service", True),
-        ("a shop", "does not name a service", True),
+        ("no_such_module:service", "There is no module 'no_such_module'", True),
+        ("a_shop.more:service", "There is no module 'a_shop.more'", True),
+        (".:x", "write MODULE:SERVICE", True),
+        ("..svc:service", "write MODULE:SERVICE", True),
+        ("a shop:service", "write MODULE:SERVICE", True),
+        ("a_shop:..", "write MODULE:SERVICE", True),
         ("a_shop:nobody", "has no 'nobody'. It has: shop, service", False),
         ("a_shop:number", "is a int, not a greenroom Service", False),
         ("a_shop.py:service", "write MODULE:SERVICE", True),
@@ -56,9 +56,30 @@ def test_what_names_no_service_is_told(target: str, said: str, usage: bool) -> N
     assert failure.value.usage is usage
 
 
-def test_a_module_that_is_missing_inside_the_application_keeps_its_traceback() -> None:
-    with pytest.raises(ModuleNotFoundError, match="a_module_nobody_has"):
-        load_service("a_broken")
+BROKEN = [
+    ("import a_module_nobody_has\n", "ModuleNotFoundError: No module named.*broken_0.py:1"),
+    ("def f():\n    raise KeyError('x\\ny')\nf()\n", "KeyError: .*broken_1.py:2"),
+    ("import sys\nsys.exit(3)\n", "SystemExit: 3 .*broken_2.py:2"),
+    ("def (\n", "SyntaxError: .*broken_3.py, line 1"),
+    ("raise ValueError\n", r"ValueError \(.*broken_4.py:1"),
+]
+
+
+@pytest.mark.parametrize(("number", "text", "said"), [(n, *one) for n, one in enumerate(BROKEN)])
+def test_a_module_that_can_not_be_imported_is_told_in_one_line(
+    folder: Path, number: int, text: str, said: str
+) -> None:
+    """With the line of the application where it went wrong, and how to see the rest."""
+    (folder / f"broken_{number}.py").write_text(text)
+
+    with pytest.raises(CommandFailed, match=said) as failure:
+        load_service(f"broken_{number}")
+
+    told = str(failure.value)
+    assert told.startswith(f"The module broken_{number} can't be imported: ")
+    assert told.endswith(f'for the whole traceback: python -c "import broken_{number}"')
+    assert "\n" not in told
+    assert failure.value.usage
 
 
 def test_definition_errors_come_as_they_are(folder: Path) -> None:

@@ -97,7 +97,7 @@ def test_state_is_shown_now_and_as_it_was(target: str, running: Service, capsys:
         (["state", "counter/zz", "--at", "0"], 1, "There is no instance counter/zz"),
         (["state", "counter"], 2, "write COMPONENT/INSTANCE"),
         (["state", "counter/a/b", "--at", "9"], 1, "counter/a/b is at 2"),
-        (["state", "counter/a/b", "--at", "-1"], 1, "0 or more"),
+        (["state", "counter/a/b", "--at", "-1"], 1, "whole number from 0"),
     ],
 )
 def test_a_mistake_is_told(

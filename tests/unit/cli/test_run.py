@@ -114,7 +114,7 @@ def test_a_wrong_setting_is_told(target: str) -> None:
     with command("run", target, ask_timeout="soon") as process:
         _, err = process.communicate(timeout=30)
 
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "GREENROOM_ASK_TIMEOUT" in err
     assert "Traceback" not in err
 

@@ -61,12 +61,6 @@ def test_a_deletion_has_no_state() -> None:
     assert (effect.state, effect.delete, effect.reply) == (None, True, None)
 
 
-def test_none_is_no_state() -> None:
-    """Refused when the effect is built, where the traceback shows who did it."""
-    with pytest.raises(ValueError, match=r"use delete_entity\(\)"):
-        STATES.update_state(None)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("duration", [timedelta(0), timedelta(seconds=-1)])
 def test_nothing_expires_at_once(duration: timedelta) -> None:
     with pytest.raises(ValueError, match="above zero"):

@@ -18,6 +18,7 @@ from greenroom import (
     PromptMessage,
     ResourceLink,
     TextContent,
+    ToolAnnotation,
     ToolContext,
     component,
     function_tool,
@@ -259,7 +260,64 @@ def _() -> Any:
     return One
 
 
-@breach("One.one: the role 'system' is neither 'user' nor 'assistant'")
+@breach("One.one: @mcp_tool timeout= must be timedelta, not 5")
+def _() -> Any:
+    class One:
+        @mcp_tool(description="x", timeout=5)  # type: ignore[call-overload]
+        def one(self) -> None: ...
+
+    return One
+
+
+@breach(
+    "One.one: @mcp_tool annotations= must be a list of ToolAnnotation, not <ToolAnnotation.READ"
+)
+def _() -> Any:
+    class One:
+        @mcp_tool(description="x", annotations=ToolAnnotation.READ_ONLY)  # type: ignore[call-overload]
+        def one(self) -> None: ...
+
+    return One
+
+
+@breach("One.one: @mcp_tool meta= must be Mapping, not {1: 2}")
+def _() -> Any:
+    class One:
+        @mcp_tool(description="x", meta={1: 2})  # type: ignore[call-overload]
+        def one(self) -> None: ...
+
+    return One
+
+
+@breach("One.one: @mcp_resource audience= must be a list of 'user' or 'assistant', not ('all',)")
+def _() -> Any:
+    class One:
+        @mcp_resource(uri="a://b", audience=["all"])  # type: ignore[list-item]
+        def one(self) -> str: ...
+
+    return One
+
+
+@breach("One.one: @mcp_resource size= must be int, not True")
+def _() -> Any:
+    class One:
+        @mcp_resource(uri="a://b", size=True)
+        def one(self) -> str: ...
+
+    return One
+
+
+@breach("One.one has @mcp_tool, but is no plain method that takes self")
+def _() -> Any:
+    class One:
+        @mcp_tool(description="x")
+        @staticmethod
+        def one() -> None: ...
+
+    return One
+
+
+@breach("One.one: @mcp_prompt role= must be 'user' or 'assistant', not 'system'")
 def _() -> Any:
     class One:
         @mcp_prompt(role="system")  # type: ignore[call-overload]

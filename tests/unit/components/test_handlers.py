@@ -244,6 +244,56 @@ def test_a_reply_that_could_not_be_read_again_is_refused() -> None:
     assert found["number"].encode_reply(1.5) == b"1.5"
 
 
+def test_a_reply_that_would_be_read_as_another_value_is_refused() -> None:
+    """In this process it would be one thing, from another or for a repeated key another one."""
+
+    class Measured(BaseModel, frozen=True):
+        value: float | None = None
+
+    class Finer(Measured, frozen=True):
+        error: float = 0.1
+
+    class Holder(BaseModel, frozen=True):
+        one: Measured = Measured()
+
+    @component("changing-replies")
+    class Replies(KeyValueEntity[int | None]):
+        def one(self) -> Effect[Measured]: ...
+
+        def holder(self) -> Effect[Holder]: ...
+
+        def loose(self) -> Effect[dict[str, Any]]: ...
+
+    found = define(Replies).handlers
+    for name, value, said in (
+        ("one", Finer(), "the value: .*Finer would come back as .*Measured"),
+        ("one", Measured(value=float("nan")), "value: float would come back as NoneType"),
+        ("holder", Holder(one=Finer()), "one: .*Finer would come back"),
+        ("loose", {"a": {1: 2}}, r"a\.1\.\[key\]: int would come back as str"),
+    ):
+        with pytest.raises(ValueError, match=rf"changing-replies.{name} would be read .*{said}"):
+            found[name].encode_reply(value)
+    for name, other in (("one", Finer()), ("holder", Holder(one=Finer()))):
+        with pytest.raises(ValueError, match="would be read as another value"):
+            found[name].check_reply(other)
+    found["holder"].check_reply(Holder())
+    assert found["loose"].encode_reply({"a": [1]}) == b'{"a":[1]}'
+
+
+@pytest.mark.parametrize("depth", [65, 150, 100_000])
+def test_json_inside_text_is_not_nested_deeper_than_a_body(depth: int) -> None:
+    """What comes as text is JSON of the outside too."""
+
+    @component("nested")
+    class Nested(KeyValueEntity[int | None]):
+        def put(self, value: list[Any]) -> Effect[int]: ...
+
+    put = define(Nested).handlers["put"]
+    assert put.bind_mapping({"value": "[" * 64 + "]" * 64})
+    with pytest.raises(InvalidArgumentsError, match=r"nested.put: value: "):
+        put.bind_mapping({"value": "[" * depth + "]" * depth})
+
+
 def test_whether_a_reply_may_be_shared_depends_on_its_type() -> None:
     assert handler("plain").reply_shareable
     assert handler("frozen").reply_shareable

@@ -1,5 +1,7 @@
 """Endpoints are read as components are: everything that is wrong is told at once."""
 
+from typing import Any
+
 import pytest
 
 from greenroom import Effect, KeyValueEntity, component, function_tool, mcp_endpoint
@@ -55,6 +57,29 @@ def test_all_that_is_wrong_with_an_endpoint_is_told_at_once() -> None:
         "Endpoint: 'box' gives no tools",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["mcp", "/", "/mcp/", "/{name}", "/a b", "/mcp?x", "/a/../b", "//mcp", "/mcp\n", "/mücp"],
+)
+def test_a_path_is_one_that_clients_can_ask_for(path: str) -> None:
+    with pytest.raises(DefinitionError, match="must begin with / and not end with it"):
+        define_endpoint(mcp_endpoint(path=path, server_name="x")(type("Shop", (), {})), {})
+
+
+def test_what_the_decorator_is_given_is_of_the_types_that_it_says() -> None:
+    given: dict[str, Any] = {"path": 5, "tools": Box, "icons": "i", "http": "yes"}
+
+    with pytest.raises(DefinitionError) as caught:
+        define_endpoint(mcp_endpoint(server_name="x", **given)(type("Shop", (), {})), {})
+
+    assert list(caught.value.problems) == [
+        "Shop: path= must be str, not 5",
+        "Shop: icons= must be a list of Icon, not ('i',)",
+        f"Shop: tools= must be a list of object, not {Box!r}",
+        "Shop: http= must be bool, not 'yes'",
+    ]
 
 
 def test_a_class_without_the_decorator_is_no_endpoint() -> None:

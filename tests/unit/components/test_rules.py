@@ -6,7 +6,7 @@ from functools import singledispatchmethod
 from typing import Annotated, Any, Generic, TypeVar
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 from typing_extensions import TypedDict
 
 from greenroom import (
@@ -45,6 +45,35 @@ class Shape(TypedDict):
 
 class Opaque:
     """Nothing that pydantic knows."""
+
+
+@type_name("rules-secretive")
+class Secretive(BaseModel):
+    secret: SecretStr = SecretStr("")
+
+
+def secret_state() -> Any:
+    @component("one")
+    class One(KeyValueEntity[Secretive | None]):
+        def put(self) -> Effect[int]: ...
+
+    return One
+
+
+def secret_parameter() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int | None]):
+        def put(self, name: str, password: SecretStr | None = None) -> Effect[int]: ...
+
+    return One
+
+
+def secret_reply() -> Any:
+    @component("one")
+    class One(KeyValueEntity[int | None]):
+        def put(self) -> Effect[list[Secretive]]: ...
+
+    return One
 
 
 def static_handler() -> Any:
@@ -345,6 +374,9 @@ BREACHES: list[tuple[Callable[[], Any], str]] = [
     (container_event, "One stores the event list[int], whose objects don't show"),
     (versions_in_a_container, "what is inside a container is not migrated, and rules-versioned"),
     (one_name_for_two, "One stores Versioned as an event and as a state that may be None"),
+    (secret_state, "One stores Secretive, but secret is a secret, which JSON shows as stars"),
+    (secret_parameter, "One.put: its parameter password is a secret, which crosses between"),
+    (secret_reply, "One.put: its reply's field secret is a secret, which crosses between"),
     (opaque_state, "One stores Opaque, which pydantic can't turn into JSON"),
     (taken_type_name, "@type_name('int') is the name of a built-in type"),
     (version_zero, "One stores Zero, but versions count from 1, not 0"),
@@ -545,15 +577,35 @@ def test_a_subclass_is_another_component_and_answers_to_its_bases_handlers() -> 
 
 def test_decorators_without_their_brackets_are_told_at_once() -> None:
     """The class would be gone by the time that a service looks at it."""
-    with pytest.raises(TypeError, match=r'@component\("shopping-cart"\)'):
+    with pytest.raises(DefinitionError, match=r'@component\("shopping-cart"\)'):
 
         @component  # type: ignore[arg-type]
         class One(KeyValueEntity[int | None]): ...
 
-    with pytest.raises(TypeError, match=r'@type_name\("item-added"\)'):
+    with pytest.raises(DefinitionError, match=r'@type_name\("item-added"\)'):
 
         @type_name  # type: ignore[arg-type]
         class Two(BaseModel): ...
+
+
+WRONG_MARKS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: component(5), "@component takes an id, .*, not 5"),  # type: ignore[arg-type]
+    (lambda: type_name(5), "@type_name takes a name, .*, not 5"),  # type: ignore[arg-type]
+    (
+        lambda: type_name("x", version="2"),  # type: ignore[arg-type]
+        "a version is a whole number, not '2'",
+    ),
+    (lambda: migrates(Versioned, from_version=1.0), "not 1.0"),  # type: ignore[arg-type]
+    (lambda: migrates(5, from_version=1)(print), r"@migrates\(5\): .*no @type_name"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("mark", "said"), WRONG_MARKS, ids=[said for _, said in WRONG_MARKS])
+def test_what_a_decorator_can_not_take_is_told_where_it_stands(
+    mark: Callable[[], Any], said: str
+) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        mark()
 
 
 def test_events_may_be_applied_by_class() -> None:

@@ -23,7 +23,7 @@ from greenroom import (
     function_tool,
 )
 from greenroom.components import ToolDefinition, define, render, resolve_tools
-from greenroom.errors import InvalidArgumentsError
+from greenroom.errors import DefinitionError, InvalidArgumentsError
 
 
 class Colour(Enum):
@@ -244,6 +244,31 @@ def test_what_is_wrong_with_a_choice_is_told() -> None:
         "it has no such tool, only burn, look, put",
     ):
         assert part in text
+
+
+def test_one_tool_that_is_bound_twice_is_told_as_that() -> None:
+    entries = [Box.tools(bind="a"), Box.tools(bind="b", only={"put"})]
+
+    _, problems = resolve_tools(entries, {Box: DEFINITION})
+
+    [problem] = problems
+    assert problem.startswith("'box_put' is given twice, with different bind=. Choose with only=")
+
+
+def test_what_the_decorator_is_given_is_of_the_types_that_it_says() -> None:
+    @component("odd")
+    class Odd(KeyValueEntity[int | None]):
+        @function_tool(description=5, annotations=ToolAnnotation.READ_ONLY)  # type: ignore[call-overload]
+        def put(self) -> Effect[int]: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        define(Odd)
+
+    wrong = ToolAnnotation.READ_ONLY
+    assert [one.partition(".Odd: ")[2] for one in caught.value.problems] == [
+        "odd.put: @function_tool description= must be str, not 5",
+        f"odd.put: @function_tool annotations= must be a list of ToolAnnotation, not {wrong!r}",
+    ]
 
 
 def tool_for(reply_type: Any) -> ToolDefinition:

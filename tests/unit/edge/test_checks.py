@@ -11,7 +11,7 @@ from greenroom.components import mcp_endpoint as endpoint
 from greenroom.edge import endpoint_problems, security_problems, settings_problems
 from greenroom.settings import Settings
 from tests.support.components import Counter
-from tests.support.tokens import TokenIssuer
+from tests.support.tokens import TokenIssuer, TokenKey
 
 KNOWN = {Counter: define(Counter)}
 ISSUER = TokenIssuer()
@@ -55,7 +55,17 @@ WRONG: list[tuple[Security, str]] = [
     (Security(jwt=Jwt(["https://x"], ["aud"], required="a")), "required must be a list, as ['a']"),
     (Security(jwt=Jwt(["https://x"], ["aud"], scopes={"a b"})), "'a b' can't be a scope"),
     (Security(jwt=Jwt(["https://x"], ["aud"], scopes="read")), "scopes must be a set, as {'read'}"),  # type: ignore[arg-type]
-    (Security(jwt=Jwt(["https://x"], ["a"], leeway=timedelta(seconds=-1))), "leeway must not be"),
+    (
+        Security(jwt=Jwt(["https://x"], ["a"], leeway=timedelta(seconds=-1))),
+        "leeway must be 0 s at least",
+    ),
+    (Security(jwt=Jwt(["https://x"], ["a"], leeway=30)), "leeway must be a timedelta, as"),  # type: ignore[arg-type]
+    (Security(jwt=Jwt(["https://x"], ["a"], claims=["b"])), "claims must be a mapping, as"),  # type: ignore[arg-type]
+    (Security(jwt=Jwt(["https://x"], ["a"], subject=5)), "subject must name a claim"),  # type: ignore[arg-type]
+    (Security(jwt=Jwt(["https://x"], [5])), "audiences 5 is no text"),  # type: ignore[list-item]
+    (Security(acl=Acl(allow=Acl.INTERNET)), "allow and deny must be lists"),  # type: ignore[arg-type]
+    (Security(rate_limit=RateLimit(1, per=60)), "per= must be a timedelta, as"),  # type: ignore[arg-type]
+    (Security(rate_limit=RateLimit(1.5)), "calls and burst must be whole numbers"),  # type: ignore[arg-type]
     (Security(jwt=Jwt(["https://x", "https://x"], ["aud"])), "'https://x' is named twice"),
     (Security(jwt=Jwt(["https://x", "https://y"], ["aud"])), "has several issuers"),
     (
@@ -69,6 +79,12 @@ WRONG: list[tuple[Security, str]] = [
     (
         Security(jwt=Jwt([Issuer("https://x", keys=[{"kty": "oct", "k": "aa"}])], ["aud"])),
         "key 1 is not a public key",
+    ),
+    (
+        Security(
+            jwt=Jwt([Issuer("https://x", keys=[{**TokenKey("k", "RSA").jwk, "d": "aa"}])], ["aud"])
+        ),
+        "key 1 can't be read: ValueError: it is a private key",
     ),
     (
         Security(jwt=Jwt([Issuer("https://x", jwks="https://x/k", keys=[{}])], ["aud"])),

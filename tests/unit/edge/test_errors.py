@@ -49,6 +49,11 @@ def test_a_command_error_without_a_text_is_told_by_its_code() -> None:
     assert describe(CartClosedError()).text == "cart-closed"
 
 
+def test_what_no_answer_can_hold_is_replaced() -> None:
+    """A lone surrogate has no UTF-8; control characters are for JSON to escape."""
+    assert describe(CommandError("a\ud800b\0")).text == "a?b\0"
+
+
 def test_bad_arguments_are_named() -> None:
     error = InvalidArgumentsError("cart_add_item", ["quantity: must be above 0", "sku: missing"])
 

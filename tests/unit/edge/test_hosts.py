@@ -31,6 +31,17 @@ def test_a_missing_host_is_refused() -> None:
     assert HostCheck(LOCAL).refusal(None, None) is not None
 
 
+@pytest.mark.parametrize("name", [b"host", b"origin"])
+@pytest.mark.parametrize(
+    "values", [(b"localhost", b"evil.example"), (b"evil.example", b"localhost")]
+)
+def test_a_header_that_comes_twice_is_refused(name: bytes, values: tuple[bytes, bytes]) -> None:
+    refusal = HostCheck(LOCAL, ["*"]).refusal_of([(name, one) for one in values])
+
+    assert refusal is not None
+    assert refusal.status == 400
+
+
 def test_a_host_with_a_port_allows_that_port_only() -> None:
     check = HostCheck(["shop.example:8443"])
 

@@ -79,6 +79,22 @@ async def test_an_unknown_key_id_fetches_again_but_not_for_every_made_up_one() -
     assert len(fetch.asked) == 2
 
 
+async def test_who_comes_with_a_new_key_while_it_is_being_fetched_waits_for_it() -> None:
+    """Or all but one of those who are first after a rotation would be told to sign in again."""
+    fetch, clock = ScriptedFetch(), ManualClock()
+    keys = some_keys(fetch, clock)
+    await _ids(keys)
+    fetch.documents[KEYS] = {"keys": [OLD.jwk, NEW.jwk]}
+    fetch.gate = asyncio.Event()
+    clock.advance(timedelta(seconds=10))
+    waiting = [asyncio.create_task(_ids(keys, "new")) for _ in range(5)]
+    await asyncio.sleep(0)
+    fetch.gate.set()
+
+    assert await asyncio.gather(*waiting) == [["new"]] * 5
+    assert len(fetch.asked) == 2
+
+
 async def test_keys_that_are_half_as_old_as_they_may_be_are_renewed_beside() -> None:
     fetch, clock = ScriptedFetch(), ManualClock()
     keys = some_keys(fetch, clock)

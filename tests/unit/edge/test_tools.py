@@ -24,6 +24,10 @@ INCREASE = next(tool for tool in define(Counter).tools if tool.name == "counter_
 REF = EntityRef("counter", "c-1")
 
 
+class Unusual(BaseException):
+    """Something that `except Exception` lets pass."""
+
+
 class ScriptedRuntime:
     """Answers every call with the same value, or raises the same error."""
 
@@ -126,6 +130,27 @@ async def test_what_went_wrong_is_told_so_that_a_model_can_act(
         "greenroom/retryable": retryable,
         "greenroom/correlationId": "r-1",
     }
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Unusual()])
+@pytest.mark.parametrize("where", ["bind", "authorize", "requires_approval"])
+async def test_what_would_end_the_process_is_a_failed_call(
+    where: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def leave(_: object) -> Any:
+        raise error
+
+    changed = {"id_parameter": None} if where == "bind" else {}
+    tool = INCREASE if where == "authorize" else replace(INCREASE, **{where: leave}, **changed)
+    arguments = {} if where == "bind" else {"counter_id": "c-1"}
+    runtime = ScriptedRuntime()
+    caller = ToolCaller(runtime, authorize=leave if where == "authorize" else None)
+
+    outcome = await caller.call(tool, arguments, a_context())
+
+    assert (outcome.is_error, outcome.text) == (True, "Failed unexpectedly. Reference: r-1")
+    assert runtime.requests == []
+    assert f"counter_increase raised {type(error).__name__}" in caplog.text
 
 
 async def test_a_bug_is_a_reference_into_the_log(caplog: pytest.LogCaptureFixture) -> None:

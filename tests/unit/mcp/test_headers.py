@@ -111,6 +111,14 @@ def test_a_routing_header_that_comes_twice_is_refused(doubled: str) -> None:
     assert (answer.status, answer.error["code"]) == (400, -32020)
 
 
+def test_no_header_that_repeats_an_argument_comes_twice() -> None:
+    twice = {"Mcp-Param-Region": "north", "MCP-PARAM-REGION": "south"}
+
+    answer = ask(an_endpoint(), MODERN, "tools/call", CALL, twice)
+
+    assert (answer.status, answer.error["code"]) == (400, -32020)
+
+
 def test_a_session_id_is_ignored_and_never_given() -> None:
     for version in ("2025-11-25", MODERN):
         answer = ask(an_endpoint(), version, "tools/list", {}, {"Mcp-Session-Id": "s-1"})

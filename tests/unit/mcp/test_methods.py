@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from greenroom import (
+    AskModel,
     AsyncComponentClient,
     AudioContent,
     CommandError,
@@ -38,6 +39,17 @@ from greenroom import (
 )
 from greenroom.errors import ConfigurationError
 from tests.support.mcp_wire import EVERY_REVISION, LEGACY, MODERN, an_endpoint, ask, served_by
+
+
+class Unusual(BaseException):
+    """Something that `except Exception` lets pass."""
+
+
+class Price(BaseModel):
+    """What something costs."""
+
+    net: float
+    was: float | None = None
 
 
 class Weather:
@@ -106,6 +118,34 @@ class All:
     @mcp_tool(description="Wants to end the process, from a coroutine.")
     async def leave_later(self) -> str:
         raise KeyboardInterrupt
+
+    @mcp_tool(description="Raises what nobody expects.")
+    def raise_unusual(self) -> str:
+        raise Unusual
+
+    @mcp_tool(description="Raises what nobody expects, from a coroutine.")
+    async def raise_unusual_later(self) -> str:
+        raise Unusual
+
+    @mcp_tool(description="Answers with text where media are due.")
+    def no_image(self) -> ImageContent:
+        return "an image"  # type: ignore[return-value]
+
+    @mcp_tool(description="Answers with a number among media.")
+    def no_images(self) -> list[ImageContent]:
+        return [ImageContent(b"i", "image/png"), 5]  # type: ignore[list-item]
+
+    @mcp_tool(description="Answers with no number.")
+    def no_number(self) -> float:
+        return float("nan")
+
+    @mcp_tool(description="Answers with no number, in an object.")
+    def no_price(self) -> Price:
+        return Price(net=float("inf"))
+
+    @mcp_tool(description="Answers with what can be read once.")
+    def once(self) -> list[int]:
+        return (one for one in range(3))  # type: ignore[return-value]
 
     @mcp_tool(description="Ends its own task.")
     async def cancel_itself(self) -> str:
@@ -357,7 +397,21 @@ def test_what_the_application_declines_is_told_in_its_own_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["crash", "own_timeout", "leave", "leave_later", "cancel_itself", "run_out"]
+    "name",
+    [
+        "crash",
+        "own_timeout",
+        "leave",
+        "leave_later",
+        "raise_unusual",
+        "raise_unusual_later",
+        "cancel_itself",
+        "run_out",
+        "no_image",
+        "no_images",
+        "no_number",
+        "no_price",
+    ],
 )
 def test_a_bug_is_a_reference(name: str, caplog: pytest.LogCaptureFixture) -> None:
     result = call(name)
@@ -366,6 +420,10 @@ def test_a_bug_is_a_reference(name: str, caplog: pytest.LogCaptureFixture) -> No
     assert "Reference" in result["content"][0]["text"]
     assert "secret" not in str(result)
     assert any(one.exc_info for one in caplog.records)
+
+
+def test_what_can_be_read_once_is_read_once() -> None:
+    assert call("once")["structuredContent"] == {"result": [0, 1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -546,6 +604,102 @@ def test_why_a_prompt_can_not_be_had(params: Any, code: int, said: str) -> None:
 
         assert error["code"] == code
         assert said in error["message"]
+
+
+# -- what goes wrong ---------------------------------------------------------------------------
+
+
+@mcp_endpoint(server_name="broken")
+class Broken:
+    """Methods that answer with what they should not."""
+
+    @mcp_resource(uri="broken://nothing")
+    def nothing(self) -> str:
+        return None  # type: ignore[return-value]
+
+    @mcp_resource(uri="broken://half")
+    def half(self) -> str:
+        return "\ud83d"
+
+    @mcp_resource(uri="broken://unusual")
+    def unusual(self) -> str:
+        raise Unusual
+
+    @mcp_resource(uri_template="broken://things/{thing}")
+    def thing(self, thing: str) -> str:
+        raise ResourceNotFoundError("half a thing: \ud83d")
+
+    @mcp_resource(uri_template="broken://others/{other}")
+    def other(self, other: str) -> str:
+        return other
+
+    @mcp_completion(thing, "thing")
+    def things(self, typed: str) -> list[str]:
+        return None  # type: ignore[return-value]
+
+    @mcp_completion(other, "other")
+    def others(self, typed: str, others: Mapping[str, str], context: McpContext) -> list[str]:
+        return [context.ask("other", AskModel(f"{typed}?"))]
+
+    @mcp_prompt
+    def no_prompt(self) -> str:
+        return None  # type: ignore[return-value]
+
+    @mcp_prompt
+    def half_prompt(self) -> str:
+        return "\ud83d"
+
+    @mcp_prompt
+    def lost_prompt(self) -> str:
+        raise ResourceNotFoundError("There is no such customer.")
+
+
+BROKEN = served_by(Broken)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "target"),
+    [
+        ("resources/read", {"uri": "broken://nothing"}, "nothing"),
+        ("resources/read", {"uri": "broken://half"}, "half"),
+        ("resources/read", {"uri": "broken://unusual"}, "unusual"),
+        ("prompts/get", {"name": "no_prompt"}, "no_prompt"),
+        ("prompts/get", {"name": "half_prompt"}, "half_prompt"),
+        ("completion/complete", ("broken://things/{thing}", "thing"), "things"),
+        ("completion/complete", ("broken://others/{other}", "other"), "others"),
+    ],
+)
+def test_the_log_names_the_method_whose_answer_is_none(
+    method: str, params: Any, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if method == "completion/complete":
+        uri, name = params
+        ref = {"type": "ref/resource", "uri": uri}
+        params = {"ref": ref, "argument": {"name": name, "value": ""}}
+    params = {**params, "_meta": {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}}
+
+    answer = ask(BROKEN, MODERN, method, params)
+
+    assert answer.error["code"] == -32603
+    assert "Reference" in answer.error["message"]
+    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage().startswith(f"Broken.{target}: internal: ")
+    assert record.exc_info
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "said"),
+    [
+        ("resources/read", {"uri": "broken://things/1"}, -32602, "half a thing: ?"),
+        ("prompts/get", {"name": "lost_prompt"}, -32000, "There is no such customer."),
+    ],
+)
+def test_what_is_not_there_is_told_in_the_words_of_the_application(
+    method: str, params: Any, code: int, said: str
+) -> None:
+    error = ask(BROKEN, MODERN, method, params).error
+
+    assert (error["code"], error["message"]) == (code, said)
 
 
 # -- completions -------------------------------------------------------------------------------

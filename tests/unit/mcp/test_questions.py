@@ -271,6 +271,27 @@ def test_a_state_is_good_for_its_own_call_alone() -> None:
     assert "result" in call("size", {"name": "tin"}, requestState=state).json
 
 
+def test_a_state_is_good_at_its_own_endpoint_alone() -> None:
+    """Where a tool of the same name may do something else."""
+    elsewhere = mcp_endpoint(path="/elsewhere", server_name="elsewhere")(type("E", (Asks,), {}))
+    service = Service("asks", endpoints=[Asks, elsewhere], settings=Settings())
+    one, other = service.mcp_servers
+    state = call("size", endpoint=one).result["requestState"]
+
+    assert "result" in call("size", endpoint=one, requestState=state).json
+    assert call("size", endpoint=other, requestState=state).error["code"] == -32602
+
+
+def test_only_what_was_asked_is_answered() -> None:
+    """The second question depends on the first; nobody can have read it yet."""
+    state = call("twice").result["requestState"]
+    ahead = {"first": said("a"), "second": said("b")}
+
+    again = call("twice", requestState=state, inputResponses=ahead).result
+
+    assert list(again["inputRequests"]) == ["second"]
+
+
 def test_a_state_that_was_changed_is_refused() -> None:
     state = call("size").result["requestState"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from greenroom import McpContext, mcp_endpoint, mcp_resource, mcp_tool
+from greenroom import Acl, McpContext, mcp_endpoint, mcp_resource, mcp_tool
 from greenroom.mcp import StdioServer
-from tests.support.mcp_wire import MODERN, request, served_by
+from tests.support.mcp_wire import EVERY_REVISION, MODERN, request, served_by
 
 ENDED = threading.Event()
 
@@ -39,6 +39,10 @@ class Lines:
         finally:
             ENDED.set()
         return "never"
+
+    @mcp_tool(description="For nobody.", acl=Acl.deny_all())
+    def closed(self) -> str:
+        return "open"
 
     @mcp_resource(uri="lines://a")
     def a(self) -> str:
@@ -111,6 +115,15 @@ async def test_a_modern_request_says_everything_itself() -> None:
 
     assert answer["id"] == 1
     assert answer["result"]["content"][0]["text"] == "grüße\nzwei"
+
+
+@pytest.mark.parametrize("version", EVERY_REVISION)
+async def test_who_may_not_use_a_tool_is_told(version: str) -> None:
+    async with a_peer() as peer:
+        peer.say(call("closed", version))
+        answer = await peer.hear()
+
+    assert (answer["id"], answer["error"]["message"]) == (1, "You may not do this.")
 
 
 async def test_a_handshake_holds_for_what_follows() -> None:

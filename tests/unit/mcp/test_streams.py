@@ -11,6 +11,7 @@ import pytest
 from greenroom import (
     McpContext,
     ResourceLink,
+    mcp_completion,
     mcp_endpoint,
     mcp_instances,
     mcp_prompt,
@@ -238,6 +239,60 @@ async def test_a_modern_client_that_leaves_ends_its_call(name: str) -> None:
         while [name] != ENDED:
             await asyncio.sleep(0)
     assert client.sent.empty()
+
+
+@mcp_endpoint(server_name="waits")
+class Waits:
+    """Methods of every kind that never answer."""
+
+    @mcp_resource(uri_template="waits:///{x}")
+    async def read(self, x: str) -> str:
+        return await self._wait()
+
+    @mcp_instances(read)
+    async def listed(self) -> list[ResourceLink]:
+        return [ResourceLink("waits:///x", await self._wait())]
+
+    @mcp_completion(read, "x")
+    async def values(self, typed: str) -> list[str]:
+        return [await self._wait()]
+
+    @mcp_prompt
+    async def prompt(self) -> str:
+        return await self._wait()
+
+    async def _wait(self) -> str:
+        STARTED.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ENDED.append("wait")
+        return "never"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/read", {"uri": "waits:///x"}),
+        ("resources/list", {}),
+        ("prompts/get", {"name": "prompt"}),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "waits:///{x}"},
+                "argument": {"name": "x", "value": ""},
+            },
+        ),
+    ],
+)
+async def test_so_does_a_call_of_any_other_kind(method: str, params: dict[str, Any]) -> None:
+    client = Client(served_by(Waits), MODERN, request(MODERN, method, params))
+    await started()
+
+    client.leave()
+
+    await asyncio.wait_for(client.task, 5)
+    assert ENDED == ["wait"]
 
 
 async def test_a_client_may_leave_in_the_middle_of_a_stream() -> None:

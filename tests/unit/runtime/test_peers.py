@@ -181,6 +181,7 @@ def test_a_call_arrives_whole() -> None:
         causation="e",
         traceparent="t",
         chain=(EntityRef("profile", "p"),),
+        as_json=True,
     )
     arrived = decode_request(orjson.loads(orjson.dumps(encode_request(sent))), DEFINITIONS)
 

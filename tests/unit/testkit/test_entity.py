@@ -260,3 +260,35 @@ def test_a_read_only_handler_that_writes_is_told() -> None:
 def test_a_reply_of_another_type_is_told() -> None:
     with pytest.raises(Exception, match="Expected `int`"):
         KeyValueTestKit(BoxEntity).run(BoxEntity.lie)
+
+
+@component("kit-nickname")
+class Nickname(KeyValueEntity[str | None]):
+    def set(self, name: str | None) -> Effect[str | None]:
+        return self.effects.update_state(name).then_reply(name)
+
+
+def test_none_is_a_state_where_the_class_says_so() -> None:
+    kit = KeyValueTestKit(Nickname).given("Ada")
+
+    result = kit.run(Nickname.set, None)
+
+    assert (result.state, result.updated, result.deleted) == (None, True, False)
+    assert kit.run(Nickname.set, "Grace").state == "Grace"
+
+
+def test_none_is_no_state_elsewhere() -> None:
+    @component("kit-named")
+    class Named(KeyValueEntity[str]):
+        def empty_state(self) -> str:
+            return ""
+
+        def forget(self) -> Effect[None]:
+            return self.effects.update_state(None).then_reply(None)  # type: ignore[arg-type]
+
+    kit = KeyValueTestKit(Named).given("Ada")
+    with pytest.raises(
+        TypeError, match=r"kit-named.forget: None .* delete_entity\(\).*\[str \| None"
+    ):
+        kit.run(Named.forget)
+    assert kit.state == "Ada"

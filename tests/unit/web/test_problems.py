@@ -47,6 +47,22 @@ def test_a_problem_says_what_and_what_may_be_done() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (CartClosedError("a\ud800\0\x1bb"), "a?\0\x1bb"),
+        (InvalidArgumentsError("cart.add", ["a\ud800"]), "Invalid arguments for cart.add: a?"),
+    ],
+)
+def test_any_text_can_be_told(error: GreenroomError, detail: str) -> None:
+    """Even one that has no UTF-8."""
+    response = problem_response(error, target="POST /carts")
+
+    problem = json.loads(bytes(response.body))
+    assert problem["detail"] == detail
+    assert problem.get("problems", ["a?"]) == ["a?"]
+
+
 def test_bad_arguments_are_listed() -> None:
     error = InvalidArgumentsError("cart.add", ["quantity: must be above 0"])
     response = problem_response(error, target="POST /carts")

@@ -95,6 +95,10 @@ class Shop:
     def show(self) -> ImageContent:
         return ImageContent(b"", "image/png")
 
+    @mcp_tool(description="Says what is no Unicode.")
+    def half(self) -> str:
+        return "\ud83d"
+
     @mcp_tool(description="Breaks.")
     def crash(self) -> str:
         raise ZeroDivisionError("secret.py")
@@ -163,6 +167,8 @@ def test_a_tool_answers_with_json(
         ("box_put", b'{"box_id":"b","value":-1}', 400, "declined", "less than nothing"),
         ("decline", b"", 400, "declined", "Not today."),
         ("crash", b"", 500, "internal", "Reference"),
+        ("half", b"", 500, "internal", "Reference"),
+        ("add", b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", 422, "invalid-arguments", "64 levels"),
         ("add", b'{"a":' + b" " * 1000 + b"1}", 413, "payload-too-large", "limit"),
     ],
 )

@@ -9,7 +9,7 @@ from greenroom.persistence.sql._journal import SqlJournal
 from greenroom.persistence.sql._ownership import SqlOwnership
 from greenroom.persistence.sql._postgres_ownership import PostgresOwnership
 from greenroom.persistence.sql._sqlite_ownership import FileLock, SqliteOwnership
-from greenroom.persistence.sql._translate import translate, translated
+from greenroom.persistence.sql._translate import translated
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -24,7 +24,6 @@ __all__ = [
     "open_engine",
     "open_store",
     "switch_to_wal",
-    "translate",
     "translated",
 ]
 

@@ -56,6 +56,13 @@ def open_engine(url: str) -> Engine:
         return _postgres(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"GREENROOM_DATABASE_URL can't be used: {error}") from error
+    except ValueError as error:
+        # Not with its text, which may show a part of the password.
+        raise ConfigurationError(
+            "GREENROOM_DATABASE_URL can't be used: its port is no number. Write "
+            "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of "
+            "the password percent-encoded."
+        ) from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "PostgreSQL needs its driver: pip install 'greenroom[postgresql]'."

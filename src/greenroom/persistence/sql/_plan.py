@@ -69,6 +69,8 @@ class Plan:
             head.sequence_number += 1
             if record.kind is RecordKind.DELETION:
                 head.deleted_at = self._now
+            elif record.kind is RecordKind.TIMER:
+                head.deleted_at = None
             counters[_SEQ] += 1
             self._add_record(
                 record,

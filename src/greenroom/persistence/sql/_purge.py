@@ -36,7 +36,7 @@ PAGES_LOOKED_AT = 10
 """Pages of records that one call looks through for something to remove."""
 
 _RECEIPT = RecordKind.RECEIPT.value
-_WHOLE = (RecordKind.STATE.value, RecordKind.TRANSITION.value)
+_WHOLE = (RecordKind.STATE.value, RecordKind.TRANSITION.value, RecordKind.TIMER.value)
 """Records that hold all there is to know, so that those before them can go."""
 _REPLACEABLE = (*_WHOLE, RecordKind.PROGRESS.value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, bindparam, func, select, tuple_
+from sqlalchemy import Engine, and_, bindparam, func, select, tuple_
 
 from greenroom.clock import to_datetime
 from greenroom.ids import EntityRef
@@ -181,6 +181,46 @@ class Reads:
                 for row in rows
             ]
 
+    def latest(
+        self,
+        component: str,
+        *,
+        after: str | None = None,
+        containing: str | None = None,
+        due_before: int | None = None,
+        steps: Sequence[str] = (),
+        limit: int = 100,
+    ) -> list[StoredRecord]:
+        """The last record of each instance that is not deleted, in the order of their ids."""
+        query = (
+            select(*_record_columns, instance.c.instance)
+            .join_from(
+                instance,
+                journal,
+                and_(
+                    journal.c.instance_id == instance.c.instance_id,
+                    journal.c.sequence_number == instance.c.sequence_number,
+                ),
+            )
+            .outerjoin(blob, blob.c.record_id == journal.c.record_id)
+            .where(instance.c.component == component, instance.c.deleted_at.is_(None))
+            .where(journal.c.kind != RecordKind.RECEIPT.value)
+        )
+        if after is not None:
+            query = query.where(instance.c.instance > after)
+        if containing is not None:
+            # Both databases know only the case of ASCII here, so the text is treated alike.
+            text = "".join(one.lower() if one.isascii() else one for one in containing)
+            name = func.lower(instance.c.instance)
+            query = query.where(name.contains(text, autoescape=True))
+        if due_before is not None:
+            query = query.where(instance.c.expires_at <= due_before)
+        if steps:
+            query = query.where(instance.c.step.in_(steps))
+        with translated(self._engine), self._reading.connect() as connection:
+            rows = connection.execute(query.order_by(instance.c.instance).limit(limit))
+            return [_record(EntityRef(component, row[8]), row) for row in rows]
+
     def type_names(self, component: str) -> list[tuple[str, int]]:
         """Every type name and version that is stored for a component."""
         of_component = instance.c.component == component
@@ -230,6 +270,8 @@ class Reads:
             select(instance.c.instance_id, instance.c.component, instance.c.instance)
             .where(
                 instance.c.step.is_not(None),
+                # Timers have a `step` to be listed by, and are woken when they are due.
+                instance.c.kind == "workflow",
                 instance.c.deleted_at.is_(None),
                 instance.c.instance_id > after,
                 in_slices(instance.c.instance_id, slices),
