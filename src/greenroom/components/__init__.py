@@ -115,7 +115,7 @@ from greenroom.components.step import (
     step,
 )
 from greenroom.components.step_definition import StepDefinition
-from greenroom.components.tasks import TaskDefinition, TaskQuestion, TaskSettings
+from greenroom.components.tasks import TaskQuestion, TaskSettings
 from greenroom.components.timed_action import (
     ActionDone,
     ActionFailed,
@@ -136,6 +136,7 @@ from greenroom.components.timers import (
     TimerStatus,
 )
 from greenroom.components.tools import (
+    TaskDefinition,
     ToolDefinition,
     ToolHints,
     ToolResult,

@@ -8,8 +8,8 @@ from typing import get_args
 
 from greenroom.components.handlers import HandlerDefinition
 from greenroom.components.schema import output_schema, shape_of
-from greenroom.components.tasks import TaskDefinition, TaskQuestion, TaskSettings
-from greenroom.components.tools import ToolDefinition
+from greenroom.components.tasks import TaskQuestion, TaskSettings
+from greenroom.components.tools import TaskDefinition, ToolDefinition
 
 _ANSWER_PARAMETERS = 2
 

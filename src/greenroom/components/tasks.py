@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from greenroom.components.input_requests import AskForm
 from greenroom.components.step import check_duration
-
-if TYPE_CHECKING:
-    from greenroom.components.handlers import HandlerDefinition
-    from greenroom.components.tools import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +76,3 @@ class TaskQuestion:
         """The question as the protocol writes it."""
         params = {"mode": "form", "message": self.message, "requestedSchema": self.fields}
         return {"method": "elicitation/create", "params": params}
-
-
-@dataclass(frozen=True, slots=True)
-class TaskDefinition:
-    """A tool as a task, read and checked."""
-
-    result: ToolDefinition
-    """Shows the result as the tool would."""
-    operations: Mapping[str, HandlerDefinition]
-    """Of the workflow."""
-    poll_interval_ms: int
-    required: bool = False
-    questions: HandlerDefinition | None = None
-    answer: HandlerDefinition | None = None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from greenroom.components.function_tool import ToolMark
     from greenroom.components.handlers import HandlerDefinition
     from greenroom.components.security import Access
-    from greenroom.components.tasks import TaskDefinition
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 SUCCESS = "SUCCESS"
@@ -110,6 +109,20 @@ class ToolDefinition:
         if problems:
             raise InvalidArgumentsError(self.name, problems)
         return str(instance), values
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """A tool as a task, read and checked."""
+
+    result: ToolDefinition
+    """Shows the result as the tool would."""
+    operations: Mapping[str, HandlerDefinition]
+    """Of the workflow."""
+    poll_interval_ms: int
+    required: bool = False
+    questions: HandlerDefinition | None = None
+    answer: HandlerDefinition | None = None
 
 
 @dataclass(frozen=True, slots=True)
