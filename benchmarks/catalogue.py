@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.figures import Benchmark, Comparison, Place, Side
 from benchmarks.load import LEGACY, MODERN
 
@@ -10,6 +12,9 @@ PEER_THREADS = 64
 """Callers above this are served by a pool of so many threads; more only slow the peer down."""
 PEER_BEST_THREADS = 8
 REPLAYED = 10_000
+TAIL_CALLERS = 16
+"""Where the slowest hundredth is held to a limit."""
+MEMORY_CALLS = 100_000
 
 NAMES = (
     *(f"commands-{where}-{n}" for where in ("sqlite", "postgresql") for n in (1, 64, 1024)),
@@ -20,8 +25,11 @@ NAMES = (
     *(f"workflow-{where}-{n}" for where in ("sqlite", "postgresql") for n in (1, 64)),
     "paused-workflows",
     "timers",
-    "mcp-call-1",
-    "mcp-call-16",
+    *(f"mcp-{era}-{n}" for era in ("call", "legacy") for n in (1, 16, 64)),
+    "mcp-p99-16",
+    "mcp-p99-64",
+    "mcp-list-1000",
+    "mcp-memory",
     "mcp-entity-64",
     "mcp-method-16",
 )
@@ -64,7 +72,15 @@ def benchmark(name: str, place: Place, *, seconds: float, full: bool) -> Benchma
         return _mcp_entity(place, seconds)
     if name == "mcp-method-16":
         return _mcp_method(place, seconds)
-    return _mcp_call(name, place, int(name.rpartition("-")[2]), seconds)
+    if name == "mcp-list-1000":
+        return _mcp_list(place, seconds)
+    if name == "mcp-memory":
+        return _mcp_memory(place)
+    what, _, callers = name.removeprefix("mcp-").partition("-")
+    if what == "p99":
+        return _mcp_tail(place, int(callers), seconds)
+    version = LEGACY if what == "legacy" else MODERN
+    return _mcp_call(name, place, version, int(callers), seconds)
 
 
 def _commands(name: str, place: Place, where: str, callers: int, seconds: float) -> Benchmark:
@@ -332,33 +348,159 @@ def _greenroom(tool: str, callers: int, seconds: float, version: str) -> Side:
     )
 
 
-def _mcp_call(name: str, place: Place, callers: int, seconds: float) -> Benchmark:
-    sides: list[Side] = []
-    comparisons: list[Comparison] = []
-    for version in (MODERN, LEGACY):
-        ours = _greenroom("ledger_add", callers, seconds, version)
-        peer = _fastmcp("add", callers, seconds, version)
-        sides += [ours, peer]
-        comparisons.append(Comparison(ours.name, peer.name, 6.0, f"protocol {version}"))
-    quicker = _fastmcp("add_async", callers, seconds, MODERN)
-    comparisons.append(
-        Comparison(sides[0].name, quicker.name, None, f"protocol {MODERN}, peer's async def tool")
+def _official(callers: int, seconds: float, version: str) -> Side:
+    return Side(
+        f"official low-level server, {version}",
+        "tool_calls",
+        {
+            "server": "peers.lowlevel",
+            "tool": "add",
+            "callers": callers,
+            "seconds": seconds,
+            "version": version,
+        },
     )
+
+
+_LATENCIES = {
+    "p50_us": "p50 {:.0f} µs",
+    "p99_us": "p99 {:.0f} µs",
+    "cpu_us": "{:.0f} µs of the server's CPU each",
+}
+_ADDS = (
+    "ours: a read-only handler of a live entity that adds two numbers; "
+    "peers: a tool that adds two numbers; the low-level server checks no arguments"
+)
+
+
+def _mcp_call(name: str, place: Place, version: str, callers: int, seconds: float) -> Benchmark:
+    ours = _greenroom("ledger_add", callers, seconds, version)
+    peer = _fastmcp("add", callers, seconds, version)
+    quicker = _fastmcp("add_async", callers, seconds, version)
+    official = _official(callers, seconds, version)
     return Benchmark(
         name=name,
         setup=(
             _MCP,
-            f"{callers} connections, tools/call, stateless; {seconds:g} s a run after 0.5 s",
             (
-                "ours: a read-only handler of a live entity that adds two numbers; "
-                "peer: a tool that adds two numbers"
+                f"{callers} connections, tools/call, stateless, protocol {version}; "
+                f"{seconds:g} s a run after 0.5 s"
             ),
+            _ADDS,
         ),
-        sides=[*sides, quicker],
+        sides=[ours, peer, quicker, official],
+        comparisons=[
+            Comparison(ours.name, peer.name, 6.0, f"protocol {version}"),
+            Comparison(ours.name, quicker.name, None, "peer's async def tool"),
+            Comparison(ours.name, official.name, None, "the official low-level server"),
+        ],
+        unit="calls/s",
+        place=place,
+        details=_LATENCIES,
+    )
+
+
+def _mcp_tail(place: Place, callers: int, seconds: float) -> Benchmark:
+    sides: list[Side] = []
+    comparisons: list[Comparison] = []
+    for version in (MODERN, LEGACY):
+        ours, *peers = (
+            replace(side, parameters={**side.parameters, "figure": "p99_us"})
+            for side in (
+                _greenroom("ledger_add", callers, seconds, version),
+                _fastmcp("add", callers, seconds, version),
+                _official(callers, seconds, version),
+            )
+        )
+        sides += [ours, *peers]
+        comparisons += [Comparison(ours.name, one.name, None, one.name) for one in peers]
+    return Benchmark(
+        name=f"mcp-p99-{callers}",
+        setup=(
+            _MCP,
+            f"{callers} connections, tools/call, stateless; {seconds:g} s a run after 0.5 s",
+            _ADDS,
+            "the slowest hundredth of the calls, from the request's first byte to the answer",
+        ),
+        sides=sides,
+        comparisons=comparisons,
+        unit="µs at p99",
+        place=place,
+        fewer_is_better=True,
+        limit=5000.0 if callers == TAIL_CALLERS else None,
+        details={"p50_us": "p50 {:.0f} µs", "rate": "{:.0f} calls/s"},
+    )
+
+
+def _mcp_list(place: Place, seconds: float) -> Benchmark:
+    sides: list[Side] = []
+    comparisons: list[Comparison] = []
+    servers = {
+        "greenroom": "ours.many_tools",
+        "FastMCP": "peers.many_tools",
+        "official low-level server": "peers.lowlevel",
+    }
+    for words, tool in (("tools/list", ""), ("tools/call", "add")):
+        for tools in (10, 1000):
+            ours, *peers = (
+                Side(
+                    f"{who}, {words}, {tools:,} tools",
+                    "tool_calls",
+                    {
+                        "server": server,
+                        "tool": tool,
+                        "callers": 16,
+                        "seconds": seconds,
+                        "version": MODERN,
+                        "tools": tools,
+                    },
+                )
+                for who, server in servers.items()
+            )
+            sides += [ours, *peers]
+            comparisons += [Comparison(ours.name, one.name, None, one.name) for one in peers]
+    return Benchmark(
+        name="mcp-list-1000",
+        setup=(
+            _MCP,
+            f"16 connections, protocol {MODERN}; {seconds:g} s a run after 0.5 s",
+            "tools that add two numbers, methods of an endpoint on our side, all written with def",
+            "tools/list: the first page, which has at most 500 of them with ours, and all elsewhere",
+        ),
+        sides=sides,
         comparisons=comparisons,
         unit="calls/s",
         place=place,
-        details={"cpu_us": "{:.0f} µs of the server's CPU each"},
+        details=_LATENCIES,
+    )
+
+
+def _mcp_memory(place: Place) -> Benchmark:
+    def side(who: str, server: str, tool: str, version: str) -> Side:
+        parameters = {"server": server, "tool": tool, "version": version, "calls": MEMORY_CALLS}
+        return Side(f"{who}, {version}", "left_behind", parameters, runs=1)
+
+    ours = [side("greenroom", "ours.shop", "ledger_add", one) for one in (MODERN, LEGACY)]
+    peers = [
+        side("official low-level server", "peers.lowlevel", "add", one) for one in (MODERN, LEGACY)
+    ]
+    return Benchmark(
+        name="mcp-memory",
+        setup=(
+            _MCP,
+            (
+                f"growth of the server's resident memory over {MEMORY_CALLS:,} calls from 16 "
+                "connections, after a tenth as many to warm up"
+            ),
+            _ADDS,
+        ),
+        sides=[*ours, *peers],
+        comparisons=[Comparison(a.name, b.name) for a, b in zip(ours, peers, strict=True)],
+        unit="KiB",
+        place=place,
+        fewer_is_better=True,
+        limit=1024.0,
+        details={"process_mib": "process of {:.0f} MiB"},
     )
 
 

@@ -90,7 +90,7 @@ class Results:
         details = "".join(
             ", " + text.format(self.of(side, name))
             for name, text in self._benchmark.details.items()
-            if name in runs[0]
+            if all(name in run for run in runs)
         )
         return (
             f"  {side}: median {self.of(side):.0f} {self._benchmark.unit} "

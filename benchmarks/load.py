@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -38,9 +39,27 @@ def tool_calls(
         yield templates[number % DIFFERENT].replace(_NUMBER, b"%d" % number)
 
 
+def listings(*, version: str) -> Requests:
+    """`tools/list` without end."""
+    template = _message("tools/list", {}, version=version)
+    for number in itertools.count(FIRST):
+        yield template.replace(_NUMBER, b"%d" % number)
+
+
 def _request(tool: str, arguments: dict[str, Any], *, version: str, keyed: bool) -> bytes:
+    params = {"name": tool, "arguments": arguments}
+    return _message("tools/call", params, version=version, name=tool, keyed=keyed)
+
+
+def _message(
+    method: str,
+    params: dict[str, Any],
+    *,
+    version: str,
+    name: str | None = None,
+    keyed: bool = False,
+) -> bytes:
     modern = version == MODERN
-    params: dict[str, Any] = {"name": tool, "arguments": arguments}
     if modern:
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": version,
@@ -48,7 +67,7 @@ def _request(tool: str, arguments: dict[str, Any], *, version: str, keyed: bool)
             "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
         }
     number = int(_NUMBER)
-    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     body = json.dumps(message, separators=(",", ":")).encode()
     lines = [
         "POST /mcp HTTP/1.1",
@@ -59,7 +78,9 @@ def _request(tool: str, arguments: dict[str, Any], *, version: str, keyed: bool)
         f"Content-Length: {len(body)}",
     ]
     if modern:
-        lines += ["Mcp-Method: tools/call", f"Mcp-Name: {tool}"]
+        lines.append(f"Mcp-Method: {method}")
+        if name is not None:
+            lines.append(f"Mcp-Name: {name}")
     if keyed:
         lines.append(f"Idempotency-Key: key-{number}")
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -75,6 +96,7 @@ def generate_alone(port: int, requests: Requests, expected: bytes, pace: Pace) -
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pace.start()
         while True:
+            sent = time.perf_counter()
             connection.sendall(next(requests))
             received = b""
             while not _is_whole(received):
@@ -83,7 +105,7 @@ def generate_alone(port: int, requests: Requests, expected: bytes, pace: Pace) -
                     raise RuntimeError("the server closed the connection")
                 received += data
             _check(received, expected)
-            if pace.done():
+            if pace.done(since=sent):
                 return
 
 
@@ -116,10 +138,13 @@ class _Connection(asyncio.Protocol):
         self._received = b""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    _sent = 0.0
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self) -> None:
+        self._sent = time.perf_counter()
         self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
@@ -132,7 +157,7 @@ class _Connection(asyncio.Protocol):
         except RuntimeError as error:
             self._end(error)
             return
-        if self._pace.done():
+        if self._pace.done(since=self._sent):
             self._end(None)
         else:
             self.send()

@@ -31,6 +31,8 @@ class Pace:
     warm_up: float = WARM_UP
     total: int = 0
     """Everything that was done, the warm-up included."""
+    latencies: list[float] = field(default_factory=list)
+    """Seconds that each counted call took, where that is known."""
     _counted: int = 0
     _began: float = field(default_factory=time.perf_counter)
     _cpu_at: float = 0.0
@@ -43,8 +45,8 @@ class Pace:
         self._start = self._began + self.warm_up
         self._end = self._start + self.seconds
 
-    def done(self, count: int = 1) -> bool:
-        """Count, and say whether the time is up."""
+    def done(self, count: int = 1, *, since: float | None = None) -> bool:
+        """Count, and say whether the time is up; `since` is when a call was sent."""
         now = time.perf_counter()
         self.total += count
         if now < self._start:
@@ -54,6 +56,8 @@ class Pace:
             self._cpu_at = time.process_time()
         if now < self._end:
             self._counted += count
+            if since is not None:
+                self.latencies.append(now - since)
             return False
         return True
 
@@ -64,10 +68,15 @@ class Pace:
     def figures(self) -> dict[str, float]:
         """Rate per second, and processor time of this process for one."""
         used = time.process_time() - self._cpu_at
-        return {
+        found = {
             "value": self._counted / self.seconds,
             "cpu_us": used / max(1, self._counted) * 1e6,
         }
+        if self.latencies:
+            ordered = sorted(self.latencies)
+            found["p50_us"] = ordered[len(ordered) // 2] * 1e6
+            found["p99_us"] = ordered[len(ordered) * 99 // 100] * 1e6
+        return found
 
 
 @dataclass(slots=True)

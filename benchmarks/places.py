@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+TOOLS = "GREENROOM_BENCH_TOOLS"
+
 Make = Callable[[], AbstractContextManager[dict[str, Any]]]
+
+
+def tools_wanted() -> int:
+    """How many tools a server has; said by whoever starts it."""
+    return int(os.environ.get(TOOLS, "1"))
 
 
 @contextmanager

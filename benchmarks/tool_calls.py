@@ -1,4 +1,4 @@
-"""One server, one load: `tools/call` per second."""
+"""One server, one load: `tools/call` (or `tools/list`) per second, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.load import DIFFERENT, generate, generate_alone, tool_calls
+from benchmarks.load import DIFFERENT, Requests, generate, generate_alone, listings, tool_calls
 from benchmarks.pace import TEXT, Pace, settle
+from benchmarks.places import TOOLS
 
 CORE = 1
 START_SECONDS = 30.0
@@ -34,38 +35,83 @@ _CALLS = {
     ("ours.shop", "ledger_record"): RECORD,
     ("ours.shop", "add"): SUM,
     ("ours.shop", "add_async"): SUM,
+    ("ours.many_tools", "add"): SUM,
+    ("peers.many_tools", "add"): SUM,
+    ("peers.lowlevel", "add"): SUM,
     ("peers.tools", "add"): SUM,
     ("peers.tools", "add_async"): SUM,
 }
 
 
+LISTED = b'"inputSchema"'
+
+
 def run(
-    database_url: str, server: str, tool: str, callers: int, seconds: float, version: str
+    database_url: str,
+    server: str,
+    tool: str,
+    callers: int,
+    seconds: float,
+    version: str,
+    tools: int = 1,
+    figure: str = "value",
 ) -> dict[str, float]:
-    """Calls per second, and processor time of the server for each."""
-    # Where there is one core, both share it.
-    os.sched_setaffinity(0, {CORE} & os.sched_getaffinity(0) or os.sched_getaffinity(0))
-    arguments, expected = _CALLS[server, tool]
-    keyed = tool == "ledger_record"
-    with _running(server, database_url) as (process, port):
-        requests = tool_calls(tool, arguments, version=version, keyed=keyed)
+    """Calls per second, and processor time of the server for each.
+
+    Args:
+        database_url: What ours keeps its data in.
+        server: The module with the application.
+        tool: What is called; nothing lists the tools instead.
+        callers: Connections.
+        seconds: How long.
+        version: Of the protocol.
+        tools: How many the server has.
+        figure: What is compared: `value` for calls per second, `p99_us`, `p50_us`.
+    """
+    on_its_core()
+    with running(server, database_url, tools) as (process, port):
+        requests, expected = load_of(server, tool, version)
         settle()
         pace = Pace(seconds)
         before = _processor_seconds(process.pid)
-        if callers == 1:
-            generate_alone(port, requests, expected, pace)
-        else:
-            _on_a_loop(generate(port, callers, requests, expected, pace))
+        send_load(port, callers, requests, expected, pace)
         used = _processor_seconds(process.pid) - before
         figures = pace.figures()
         client = figures.pop("cpu_us")
-        return figures | {"cpu_us": used / pace.total * 1e6, "client_cpu_us": client}
+        figures |= {"cpu_us": used / pace.total * 1e6, "client_cpu_us": client}
+        return figures | {"rate": figures["value"], "value": figures[figure]}
+
+
+def on_its_core() -> None:
+    """Keep the load generator off the server's core."""
+    # Where there is one core, both share it.
+    os.sched_setaffinity(0, {CORE} & os.sched_getaffinity(0) or os.sched_getaffinity(0))
+
+
+def load_of(server: str, tool: str, version: str) -> tuple[Requests, bytes]:
+    """The requests, and what each answer must have in it."""
+    if not tool:
+        return listings(version=version), LISTED
+    arguments, expected = _CALLS[server, tool]
+    keyed = tool == "ledger_record"
+    return tool_calls(tool, arguments, version=version, keyed=keyed), expected
+
+
+def send_load(port: int, callers: int, requests: Requests, expected: bytes, pace: Pace) -> None:
+    """Send until the pace says that it is enough."""
+    if callers == 1:
+        generate_alone(port, requests, expected, pace)
+    else:
+        _on_a_loop(generate(port, callers, requests, expected, pace))
 
 
 @contextmanager
-def _running(server: str, database_url: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def running(
+    server: str, database_url: str, tools: int = 1
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A server with so many tools, and its port."""
     port = _free_port()
-    environment = {**os.environ, "GREENROOM_DATABASE_URL": database_url}
+    environment = {**os.environ, "GREENROOM_DATABASE_URL": database_url, TOOLS: str(tools)}
     command = [sys.executable, "-m", "benchmarks.serve", server, str(port)]
     process = subprocess.Popen(command, env=environment, cwd=Path(__file__).parents[1])
     try:

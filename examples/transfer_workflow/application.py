@@ -48,6 +48,8 @@ APPROVE_WITHIN = timedelta(hours=8)
 DEADLINE = timedelta(days=2)
 PATIENCE = Backoff(min=timedelta(milliseconds=100), max=timedelta(seconds=5))
 
+WalletId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+"""Checked when a transfer starts: a step that asks for an impossible wallet would fail for ever."""
 Cents = Annotated[int, Field(gt=0, description="An amount in cents")]
 
 
@@ -162,8 +164,8 @@ class Transfer(Workflow[TransferState]):
     @function_tool(description="Moves money from one wallet to another. Large sums need approval.")
     def start(
         self,
-        source: Annotated[str, "Id of the wallet that pays"],
-        target: Annotated[str, "Id of the wallet that is paid"],
+        source: Annotated[WalletId, "Id of the wallet that pays"],
+        target: Annotated[WalletId, "Id of the wallet that is paid"],
         amount: Cents,
     ) -> Effect[str]:
         if self.state.status != "new":

@@ -78,6 +78,8 @@ EXPORTS = [
     "StepEffect",
     "StepSettings",
     "StoredEvent",
+    "TaskQuestion",
+    "TaskSettings",
     "TextContent",
     "TimedAction",
     "TimedActionClient",

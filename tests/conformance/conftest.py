@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from greenroom import Service, Settings
-from tests.conformance.server import Everything
+from greenroom import Settings
+from tests.conformance.server import service
 from tests.support.node import NoNodeError, packages
 from tests.support.served import served
 
@@ -30,6 +30,5 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """The fixture server, under each HTTP parser; by the name that the suite insists on."""
     folder = tmp_path_factory.mktemp("conformance")
     settings = Settings(database_url=f"sqlite:///{folder}/test.db")
-    service = Service("conformance", endpoints=[Everything], settings=settings)
-    with served(service.app, http=request.param) as address:
+    with served(service.with_settings(settings).app, http=request.param) as address:
         yield f"{address.replace('127.0.0.1', 'localhost')}/mcp"

@@ -3,6 +3,7 @@
 import time
 from base64 import b64decode
 from typing import Annotated, Any, Literal
+from uuid import uuid4
 
 from pydantic import BaseModel, Field
 
@@ -11,6 +12,7 @@ from greenroom import (
     AskModel,
     AskRoots,
     AudioContent,
+    ComponentClient,
     EmbeddedResource,
     ImageContent,
     McpContext,
@@ -28,6 +30,7 @@ from greenroom import (
     mcp_resource,
     mcp_tool,
 )
+from tests.conformance.tasks import TOOLS, WORKFLOWS, GreetingJob
 
 PNG = b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -77,9 +80,17 @@ class Anything(BaseModel, extra="allow"):
     value: str | None = None
 
 
-@mcp_endpoint(server_name="conformance", server_version="1.0.0", instructions="For the suite.")
+@mcp_endpoint(
+    server_name="conformance",
+    server_version="1.0.0",
+    instructions="For the suite.",
+    tools=TOOLS,
+)
 class Everything:
     """Tools, resources and prompts under the names that the suite knows."""
+
+    def __init__(self, client: ComponentClient) -> None:
+        self._client = client
 
     # -- tools -----------------------------------------------------------------------------
 
@@ -220,6 +231,21 @@ class Everything:
             context.ask("sample", AskModel("Say something."))
         return "nothing to ask"
 
+    # -- tools that go on as tasks ---------------------------------------------------------
+
+    @mcp_tool(description="Greets at once.")
+    def greet(self, name: str) -> str:
+        return f"Hello, {name}!"
+
+    @mcp_tool(description="Asks for a name, and greets in a task.")
+    def test_tool_with_task(self, context: McpContext) -> str:
+        answer = context.ask("user_name", AskForm("What is your name?", Name))
+        name = answer.content.name if answer.content else "stranger"
+        job = uuid4().hex
+        self._client.for_workflow(GreetingJob, job).ask(GreetingJob.start, name)
+        context.go_on_as(GreetingJob.start, job)
+        return "begun"
+
     # -- resources -------------------------------------------------------------------------
 
     @mcp_resource(uri="test://static-text", name="Static Text")
@@ -285,4 +311,4 @@ class Everything:
         return f"{style} {answer.content}"
 
 
-service = Service("conformance", endpoints=[Everything])
+service = Service("conformance", components=WORKFLOWS, endpoints=[Everything])

@@ -73,6 +73,7 @@ def a_tool(name: str = "counter_increase", **changes: Any) -> Any:
         "handler": SimpleNamespace(component="counter", name="increase"),
         "id_parameter": "counter_id",
         "requires_approval": False,
+        "task": None,
     }
     return SimpleNamespace(**{**parts, **changes})
 

@@ -68,6 +68,7 @@ from greenroom.components.input_requests import (
     InputNeededError,
     InputRequest,
     MissingCapabilityError,
+    has_capability,
 )
 from greenroom.components.key_value_entity import KeyValueEntity
 from greenroom.components.mcp_endpoint import (
@@ -116,6 +117,7 @@ from greenroom.components.step import (
     step,
 )
 from greenroom.components.step_definition import StepDefinition
+from greenroom.components.tasks import TaskQuestion, TaskSettings
 from greenroom.components.timed_action import (
     ActionDone,
     ActionFailed,
@@ -136,6 +138,7 @@ from greenroom.components.timers import (
     TimerStatus,
 )
 from greenroom.components.tools import (
+    TaskDefinition,
     ToolDefinition,
     ToolHints,
     ToolResult,
@@ -280,6 +283,9 @@ __all__ = [
     "StepTransition",
     "StoredTimer",
     "StoredTypeInfo",
+    "TaskDefinition",
+    "TaskQuestion",
+    "TaskSettings",
     "TextContent",
     "TimedAction",
     "TimedActionContext",
@@ -321,6 +327,7 @@ __all__ = [
     "define_endpoint",
     "endpoint_info",
     "function_tool",
+    "has_capability",
     "is_async",
     "mcp_completion",
     "mcp_endpoint",

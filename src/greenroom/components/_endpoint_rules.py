@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from asyncio import Future, Task
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Iterator, Mapping
 from types import FunctionType, NoneType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, get_args
 
-from pydantic.errors import PydanticInvalidForJsonSchema
-
+from greenroom.components._address_rules import address_problems, same_address
 from greenroom.components._constructor import read_constructor
 from greenroom.components._docs import first_paragraph
 from greenroom.components._handler_rules import (
@@ -24,21 +21,22 @@ from greenroom.components._hints import (
     hints_of,
     settle_annotations,
     shown,
-    union_members,
 )
-from greenroom.components._manual_schema import Check, differences, read_schema
 from greenroom.components._protobuf import mentions_protobuf
+from greenroom.components._result_types import (
+    choices_of,
+    is_message,
+    mime_type,
+    tool_shape,
+    without_awaitable,
+)
 from greenroom.components._said import wrong_types
+from greenroom.components._tool_rules import NO_PROTOBUF, read_schemas, tool_problems
 from greenroom.components.content import (
-    MessageContent,
-    PromptMessage,
     ResourceLink,
 )
 from greenroom.components.contexts import EntityContext, McpContext, ToolContext
 from greenroom.components.endpoint_methods import (
-    BYTES,
-    JSON,
-    TEXT,
     CompletionDefinition,
     EndpointMethod,
     EndpointMethods,
@@ -57,10 +55,8 @@ from greenroom.components.mcp_methods import (
     McpToolMark,
     mcp_mark,
 )
-from greenroom.components.mirrored import mirroring_problems
-from greenroom.components.schema import input_schema, output_schema, shape_of
-from greenroom.components.tools import TOOL_NAME, read_hints
-from greenroom.components.uri_templates import UriTemplate, normal_uri, uri_problem
+from greenroom.components.schema import shape_of
+from greenroom.components.tools import read_hints
 
 _DECORATORS: Final[Mapping[type[Any], str]] = {
     McpToolMark: "@mcp_tool",
@@ -175,7 +171,7 @@ class _Methods:
             )
         except Exception as error:
             if mentions_protobuf(reply_type):
-                breach(_NO_PROTOBUF)
+                breach(NO_PROTOBUF)
             else:
                 reason = str(error).splitlines()[0]
                 breach(f": pydantic can't use its parameter or result types: {reason}")
@@ -192,10 +188,10 @@ class _Methods:
         handler = method.handler
         name = handler.name if mark.name is None else mark.name
         description = mark.description or handler.description
-        shape = _tool_shape(handler.reply_type)
+        shape = tool_shape(handler.reply_type)
         hints, contradictions = read_hints(mark.annotations, read_only=None)
-        schemas, unshowable = _schemas(handler, mark, shape)
-        problems = [*_tool_problems(name, description, handler, mark, shape)]
+        schemas, unshowable = read_schemas(handler, mark, shape)
+        problems = [*tool_problems(name, description, handler, mark, shape)]
         problems += [f": the tool {one}" for one in contradictions]
         problems += unshowable
         if any(one.name == name for one in self.found.tools):
@@ -228,13 +224,13 @@ class _Methods:
 
     def _resource(self, method: EndpointMethod, mark: McpResourceMark, breach: Breach) -> None:
         handler = method.handler
-        problems, template = _address_problems(method, mark)
+        problems, template = address_problems(method, mark)
         if mentions_protobuf(handler.reply_type):
-            problems.append(_NO_PROTOBUF)
+            problems.append(NO_PROTOBUF)
         if mark.priority is not None and not 0 <= mark.priority <= 1:
             problems.append(": priority must be from 0 to 1")
         for other in (*self.found.resources, *self.found.templates):
-            problems += _same_address(mark, template, other)
+            problems += same_address(mark, template, other)
         for problem in problems:
             breach(problem)
         if problems:
@@ -243,7 +239,7 @@ class _Methods:
             name=mark.name or handler.name,
             title=mark.title,
             description=mark.description or handler.description,
-            mime_type=mark.mime_type or _mime_type(handler.reply_type),
+            mime_type=mark.mime_type or mime_type(handler.reply_type),
             uri=mark.uri or None,
             template=template,
             size=mark.size,
@@ -262,7 +258,7 @@ class _Methods:
         handler = method.handler
         problems = []
         name = mark.name or handler.name
-        if not _is_message(handler.reply_type):
+        if not is_message(handler.reply_type):
             problems.append(
                 f" must return text, a MessageContent, a PromptMessage or a list of these, not "
                 f"{shown(handler.reply_type)}"
@@ -279,7 +275,7 @@ class _Methods:
         self._targets[handler.name] = made
         self.found.prompts.append(made)
         for one in handler.parameters:
-            choices = _choices(one.type)
+            choices = choices_of(one.type)
             if choices:
                 key = ("ref/prompt", name, one.name)
                 self.found.completions[key] = CompletionDefinition(None, choices)
@@ -345,66 +341,6 @@ class _Methods:
             self.found.completions[kind, name, mark.argument] = made
 
 
-def _tool_problems(
-    name: str, description: str, handler: HandlerDefinition, mark: McpToolMark, shape: str | None
-) -> Iterator[str]:
-    if not TOOL_NAME.match(name):
-        yield f": the tool is named {name!r}; a name has 1 to 64 letters, digits, _ and -"
-    if not description.strip():
-        yield " has no description; a model can't know what the tool is for"
-    if mentions_protobuf(handler.reply_type):
-        yield _NO_PROTOBUF
-    if mark.timeout is not None and mark.timeout.total_seconds() <= 0:
-        yield ": timeout must be more than nothing"
-    if mark.max_result_bytes is not None and mark.max_result_bytes <= 0:
-        yield ": max_result_bytes must be more than nothing"
-    if shape is None:
-        yield (
-            ": media stand alone or in a list, as list[ImageContent]; "
-            f"{shown(handler.reply_type)} is neither"
-        )
-
-
-def _schemas(
-    handler: HandlerDefinition, mark: McpToolMark, shape: str | None
-) -> tuple[tuple[dict[str, Any], dict[str, Any] | None, Check | None], list[str]]:
-    """The schemas of arguments and result, what checks arguments by hand, and what is wrong."""
-    problems: list[str] = []
-    shown_input: dict[str, Any] = {}
-    shown_output = check = None
-    try:
-        if mark.input_schema is None:
-            shown_input = input_schema(handler, id_parameter=None, id_text="")
-        else:
-            shown_input, check = read_schema(mark.input_schema)
-            required = {one.name for one in handler.parameters if one.required}
-            known = {one.name for one in handler.parameters}
-            found = differences(shown_input, required, known)
-            problems += [f": input_schema {one}" for one in found]
-        problems += [f": {one}" for one in mirroring_problems(shown_input)]
-        shown_output = None if shape in (None, "content") else output_schema(handler)
-    except PydanticInvalidForJsonSchema as error:
-        problems.append(f" has a parameter or result without a JSON Schema: {error.message}")
-    except ValueError as error:
-        problems.append(f": input_schema {error}")
-    return (shown_input, shown_output, check), problems
-
-
-_NO_PROTOBUF: Final = (
-    " answers with a protobuf message, which MCP clients can't read; return a model of its fields"
-)
-
-
-def without_awaitable(annotation: Any) -> Any:
-    """What a method answers with in the end: of `Awaitable[T]`, T."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return without_awaitable(get_args(annotation)[0])
-    if origin in (Awaitable, Coroutine, Future, Task):
-        return without_awaitable(get_args(annotation)[-1])
-    return annotation
-
-
 def _context_of(
     function: FunctionType, hints: Mapping[str, Any]
 ) -> tuple[int | None, tuple[str, ...]]:
@@ -418,102 +354,3 @@ def _never_given(kind: Any) -> str | None:
     if kind is EntityContext:
         return " asks for an EntityContext, but an endpoint is no entity; ask for McpContext"
     return None
-
-
-def _tool_shape(reply_type: Any) -> str | None:
-    """How the result is shown; None for media in a place where they can't be."""
-    inner = [one for one in union_members(reply_type) if one is not NoneType]
-    if inner and all(_is_content(one) or _is_content_list(one) for one in inner):
-        return "content"
-    return None if _mentions_content(reply_type) else shape_of(reply_type)
-
-
-def _is_content(python_type: Any) -> bool:
-    return isinstance(python_type, type) and issubclass(python_type, MessageContent)
-
-
-def _is_content_list(python_type: Any) -> bool:
-    if get_origin(python_type) not in (list, Sequence):
-        return False
-    members = [one for one in union_members(get_args(python_type)[0]) if one is not NoneType]
-    return bool(members) and all(map(_is_content, members))
-
-
-def _mentions_content(python_type: Any) -> bool:
-    return _is_content(python_type) or any(map(_mentions_content, get_args(python_type)))
-
-
-def _is_message(reply_type: Any) -> bool:
-    if get_origin(reply_type) in (list, Sequence):
-        return _is_message(get_args(reply_type)[0])
-    members = union_members(reply_type)
-    return all(one in (str, PromptMessage) or _is_content(one) for one in members)
-
-
-def _address_problems(
-    method: EndpointMethod, mark: McpResourceMark
-) -> tuple[list[str], UriTemplate | None]:
-    parameters = method.handler.parameters
-    if bool(mark.uri) == bool(mark.uri_template):
-        which = "both uri= and uri_template=" if mark.uri else "neither uri= nor uri_template="
-        return [f" has {which}; give one of them"], None
-    if mark.uri:
-        problem = uri_problem(mark.uri)
-        problems = [f": the uri {mark.uri!r} {problem}"] if problem else []
-        if parameters:
-            problems.append(
-                f" takes {', '.join(one.name for one in parameters)}, but its uri has nothing to "
-                "give; use uri_template="
-            )
-        return problems, None
-    text = mark.uri_template or ""
-    template, wrong = UriTemplate.read(text)
-    problems = [f": the uri_template {text!r} {wrong}"] if wrong else []
-    not_text = [one.name for one in parameters if union_members(one.type) != (str,)]
-    problems += [f": {one} must be of type str, as what stands in a URI" for one in not_text]
-    if template is not None:
-        known = {one.name for one in parameters}
-        problems += [
-            f": {{{one}}} in its uri_template is no parameter"
-            for one in template.names
-            if one not in known
-        ]
-        problems += [
-            f": {one.name} is not in its uri_template"
-            for one in parameters
-            if one.name not in template.names
-        ]
-    return problems, template
-
-
-def _same_address(
-    mark: McpResourceMark, template: UriTemplate | None, other: ResourceDefinition
-) -> Iterator[str]:
-    if template is None:
-        if mark.uri and other.uri and normal_uri(mark.uri) == normal_uri(other.uri):
-            yield f": the uri {mark.uri!r} is also that of {other.method.target}"
-    elif other.template is not None and template.shape == other.template.shape:
-        yield (
-            f": the uri_template {template.text!r} matches the same as {other.template.text!r} of "
-            f"{other.method.target}"
-        )
-
-
-def _mime_type(reply_type: Any) -> str:
-    members = {one for one in union_members(reply_type) if one is not NoneType}
-    if members == {str}:
-        return TEXT
-    if members and members <= {bytes, bytearray, memoryview}:
-        return BYTES
-    return JSON
-
-
-def _choices(python_type: Any) -> tuple[str, ...]:
-    """The texts that a type allows, where it names them."""
-    found: list[str] = []
-    for one in union_members(python_type):
-        if get_origin(one) is Literal:
-            found += [str(value) for value in get_args(one)]
-        elif isinstance(one, type) and issubclass(one, Enum):
-            found += [str(member.value) for member in one]
-    return tuple(found)

@@ -20,6 +20,7 @@ from greenroom.components._hints import (
 )
 from greenroom.components._step_rules import read_steps
 from greenroom.components._stored import read_stored, read_stored_event, type_name_clashes
+from greenroom.components._task_rules import read_task
 from greenroom.components.definition import (
     ComponentDefinition,
     ComponentMark,
@@ -151,7 +152,8 @@ class _Reader:
         refusal = _nothing_refused if is_workflow else _never_given
         dependencies = read_constructor(self.cls, names, self._breach, refusal)
         summary = first_paragraph(self.cls)
-        self.tools = self._tools(mark, handlers, summary)
+        operated = operations(mark.id) if is_workflow else {}
+        self.tools = self._tools(mark, handlers, operated, summary)
         if types is None or self.problems:
             return
         state_type, event_types = types
@@ -168,7 +170,7 @@ class _Reader:
             dependencies=dependencies,
             tools=self.tools,
             steps=steps,
-            operations=operations(mark.id) if is_workflow else {},
+            operations=operated,
         )
 
     def _read_actions(self, mark: ComponentMark, names: dict[str, Any]) -> None:
@@ -274,7 +276,11 @@ class _Reader:
             self._breach(f".{name} must be a method that takes {shown}")
 
     def _tools(
-        self, mark: ComponentMark, handlers: Mapping[str, HandlerDefinition], summary: str
+        self,
+        mark: ComponentMark,
+        handlers: Mapping[str, HandlerDefinition],
+        operated: Mapping[str, HandlerDefinition],
+        summary: str,
     ) -> tuple[ToolDefinition, ...]:
         tools = []
         for name, handler in handlers.items():
@@ -282,6 +288,8 @@ class _Reader:
             if said is None:
                 continue
             tool, problems = define_tool(mark.id, summary, handler, said)
+            if tool is not None and said.task is not None:
+                tool, problems = read_task(tool, said.task, handlers, operated)
             self.problems += [f"{self.name}: {problem}" for problem in problems]
             if tool is not None:
                 tools.append(tool)

@@ -250,6 +250,10 @@ class McpExchange(Protocol):
         """Tell every client that listens about a change."""
         ...
 
+    def go_on_as(self, handler: Callable[..., Any], instance: str) -> None:
+        """Let the client come back for what a workflow does."""
+        ...
+
 
 @dataclass(slots=True)
 class McpContext(ToolContext):
@@ -306,6 +310,19 @@ class McpContext(ToolContext):
     def _announce(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         if self.exchange is not None:
             self.exchange.announce(method, params or {})
+
+    def go_on_as(self, handler: Callable[..., Any], instance: str) -> None:
+        """Answer this call with a task: the client comes back for what a workflow does.
+
+        Clients that know no tasks get what the method returns.
+
+        Args:
+            handler: The command that began the workflow, `Transfer.start`: one of the tools of
+                this endpoint, with `@function_tool(task=...)`.
+            instance: The workflow's id.
+        """
+        if self.exchange is not None:
+            self.exchange.go_on_as(handler, instance)
 
     def can(self, capability: str) -> bool:
         """Whether the client has declared a capability, as `"elicitation"`."""

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, TypeVar, overload
 
 from greenroom.components._said import listed
+from greenroom.components.tasks import TaskSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +48,7 @@ class ToolMark:
     id_param: str | None
     annotations: tuple[ToolAnnotation, ...]
     requires_approval: Approval
+    task: TaskSettings | None = None
 
 
 @overload
@@ -59,6 +61,7 @@ def function_tool(
     id_param: str | None = None,
     annotations: Collection[ToolAnnotation] = (),
     requires_approval: Approval = False,
+    task: TaskSettings | None = None,
 ) -> Callable[[F], F]: ...
 def function_tool(
     fn: F | None = None,
@@ -69,6 +72,7 @@ def function_tool(
     id_param: str | None = None,
     annotations: Collection[ToolAnnotation] = (),
     requires_approval: Approval = False,
+    task: TaskSettings | None = None,
 ) -> F | Callable[[F], F]:
     """Let models call this handler, through agents and over MCP.
 
@@ -79,6 +83,8 @@ def function_tool(
         id_param: The name of the parameter that takes the instance id.
         annotations: Hints that replace those drawn from the effect type.
         requires_approval: Whether a person must agree to a call, or a function that says so.
+        task: For a command that starts a workflow: MCP clients that know tasks are given the
+            workflow as one, and come back for its result.
 
     Example:
         >>> @function_tool(description="Adds a product to a cart.")
@@ -89,7 +95,7 @@ def function_tool(
         setattr(
             function,
             _MARK,
-            ToolMark(name, description, id_param, listed(annotations), requires_approval),
+            ToolMark(name, description, id_param, listed(annotations), requires_approval, task),
         )
         return function
 

@@ -73,6 +73,8 @@ class ToolDefinition:
     shape: str
     access: Access | None = None
     """What it asks of callers beyond what its endpoint asks."""
+    task: TaskDefinition | None = None
+    """How it is offered as a task, to clients that know them."""
 
     def parse(
         self, arguments: Mapping[str, Any], context: ToolContext
@@ -107,6 +109,20 @@ class ToolDefinition:
         if problems:
             raise InvalidArgumentsError(self.name, problems)
         return str(instance), values
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """A tool as a task, read and checked."""
+
+    result: ToolDefinition
+    """Shows the result as the tool would."""
+    operations: Mapping[str, HandlerDefinition]
+    """Of the workflow."""
+    poll_interval_ms: int
+    required: bool = False
+    questions: HandlerDefinition | None = None
+    answer: HandlerDefinition | None = None
 
 
 @dataclass(frozen=True, slots=True)

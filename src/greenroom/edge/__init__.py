@@ -20,6 +20,7 @@ from greenroom.edge._requests import (
     target_of,
     traceparent_of,
 )
+from greenroom.edge._tasks import TaskCaller, TaskView
 from greenroom.edge._tools import ToolCaller, ToolOutcome
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "RefusedError",
     "RequestHeaders",
     "Surroundings",
+    "TaskCaller",
+    "TaskView",
     "ToolCaller",
     "ToolOutcome",
     "asking",

@@ -98,6 +98,11 @@ class Guard:
             self._scopes.union(*(one.access.scopes for one in tools if one.access is not None))
         )
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether callers show a bearer token."""
+        return self._verifier is not None
+
     def _check(self, acl: Acl) -> AclCheck:
         return AclCheck(acl, own_name=self._around.name)
 

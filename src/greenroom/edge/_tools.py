@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from greenroom.components import (
     AudioContent,
@@ -25,6 +25,7 @@ from greenroom.components import (
 from greenroom.edge._approval import check_approval
 from greenroom.edge._errors import report
 from greenroom.edge._methods import contained
+from greenroom.edge._tasks import Runtime, TaskCaller
 from greenroom.errors import AccessDeniedError, InternalError, ToolError
 from greenroom.ids import entity_ref
 from greenroom.runtime import CallRequest
@@ -42,15 +43,6 @@ if TYPE_CHECKING:
     )
     from greenroom.edge._audit import Audit
     from greenroom.edge._methods import MethodRunner
-    from greenroom.runtime import Answer
-
-
-class Caller(Protocol):
-    """What carries out a command: the runtime."""
-
-    async def call(self, request: CallRequest) -> Answer:
-        """The handler's answer; errors are raised."""
-        ...
 
 
 @dataclass(slots=True)
@@ -64,6 +56,8 @@ class ToolOutcome:
     meta: dict[str, Any] | None = None
     contents: tuple[MessageContent, ...] = ()
     """Media and the like; when there are some, they stand in place of the text."""
+    instance: str | None = None
+    """Of the component that was called."""
 
 
 class ToolCaller:
@@ -82,7 +76,7 @@ class ToolCaller:
 
     def __init__(
         self,
-        runtime: Caller,
+        runtime: Runtime,
         runner: MethodRunner | None = None,
         *,
         max_result_bytes: int = 1024**2,
@@ -94,6 +88,7 @@ class ToolCaller:
         self._audit = audit
         self._runner = runner
         self._max_result_bytes = max_result_bytes
+        self.tasks = TaskCaller(runtime, audit)
 
     async def call(
         self,
@@ -111,14 +106,40 @@ class ToolCaller:
             InputNeededError: The client must answer questions first.
             MissingCapabilityError: The client can't answer what must be asked.
         """
+        reached: list[str] = []
         try:
-            result = await self.carry_out(tool, arguments, context, traceparent=traceparent)
+            result = await self.carry_out(
+                tool, arguments, context, traceparent=traceparent, reached=reached
+            )
             result = _within(result, tool, self._limit_of(tool))
         except (InputNeededError, MissingCapabilityError):
             raise
         except Exception as error:
             return _failed(tool.name, error, context.correlation_id)
-        return ToolOutcome(False, result.text, result.structured, contents=result.contents)
+        return ToolOutcome(
+            False,
+            result.text,
+            result.structured,
+            contents=result.contents,
+            instance=reached[0] if reached else None,
+        )
+
+    def outcome_of(
+        self,
+        tool: ToolDefinition,
+        result: ToolResult | Exception,
+        context: ToolContext,
+        *,
+        is_error: bool,
+    ) -> ToolOutcome:
+        """What a caller is told of the result of a task, or of the error in its place."""
+        if isinstance(result, Exception):
+            return _failed(tool.name, result, context.correlation_id)
+        try:
+            result = _within(result, tool, self._max_result_bytes)
+        except ToolError as error:
+            return _failed(tool.name, error, context.correlation_id)
+        return ToolOutcome(is_error, result.text, result.structured)
 
     async def carry_out(
         self,
@@ -127,9 +148,13 @@ class ToolCaller:
         context: ToolContext,
         *,
         traceparent: str | None = None,
+        reached: list[str] | None = None,
     ) -> ToolResult:
-        """The result of a call, however large; what goes wrong is raised."""
-        reached: list[str] = []
+        """The result of a call, however large; what goes wrong is raised.
+
+        `reached` takes the instance that is called, once it is known.
+        """
+        reached = [] if reached is None else reached
         try:
             if isinstance(tool, MethodTool):
                 result = await self._run(tool, arguments, context)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from greenroom.components import current_request
@@ -24,7 +25,8 @@ from greenroom.mcp._envelope import (
     revision_of,
     revision_of_notification,
 )
-from greenroom.mcp._methods import McpRequest, Methods
+from greenroom.mcp._mcp_request import McpRequest
+from greenroom.mcp._methods import Methods
 from greenroom.mcp._results import dump, failure, response
 from greenroom.mcp._stream import converse, send_whole
 from greenroom.mcp._wire import (
@@ -204,7 +206,7 @@ class Dispatcher:
         found = revision.methods.get(name)
         if found is None or not self._methods.offers(name):
             raise WireError(METHOD_NOT_FOUND, f"Method not found: {name}")
-        method: Callable[[McpRequest], Awaitable[bytes]] = getattr(self._methods, found)
+        method: Callable[[McpRequest], Awaitable[bytes]] = attrgetter(found)(self._methods)
         return method
 
     async def batch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from greenroom.mcp._results import notification
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 class Exchange:
     """Implements what `McpContext` offers."""
 
-    __slots__ = ("_changes", "_done", "_log_level", "_outlet", "_token", "answers", "can_ask")
+    __slots__ = (
+        "_changes",
+        "_done",
+        "_log_level",
+        "_outlet",
+        "_token",
+        "answers",
+        "can_ask",
+        "task",
+    )
 
     def __init__(
         self,
@@ -37,6 +46,7 @@ class Exchange:
         self._done = -1.0
         self.answers = answers
         self.can_ask = modern
+        self.task: tuple[Callable[..., Any], str] | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -65,6 +75,10 @@ class Exchange:
         if logger is not None:
             params["logger"] = logger
         self._outlet.put(notification("notifications/message", params))
+
+    def go_on_as(self, handler: Callable[..., Any], instance: str) -> None:
+        """Let the client come back for what a workflow does."""
+        self.task = handler, instance
 
     def announce(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell every client that listens about a change."""

@@ -71,9 +71,9 @@ class ResultWriter:
             )
         return self._uncommon(outcome, text)
 
-    def input_required(self, members: bytes) -> bytes:
-        """A result that ends a call with questions to the client."""
-        return b'{"resultType":"input_required",' + members + self._tail
+    def special(self, result_type: str, members: bytes) -> bytes:
+        """A result of another type than what was asked for: questions to the client, a task."""
+        return b'{"resultType":"%b",%b%b' % (result_type.encode(), members, self._tail)
 
     def _uncommon(self, outcome: ToolOutcome, text: bytes) -> bytes:
         members = b'"content":[{"type":"text","text":%b}]' % text

@@ -18,6 +18,7 @@ LIFETIME_SECONDS: Final = 600
 """How long a client may take for one round; people fill in forms in it."""
 
 _MAC_BYTES: Final = 32
+_PURPOSE: Final = b"greenroom mcp state "
 
 
 class StateSeal:
@@ -43,7 +44,7 @@ class StateSeal:
     def seal(self, content: Mapping[str, Any], request: str) -> str:
         """A text that only this seal opens, and only for the same request."""
         body = orjson.dumps({"until": int(self._now()) + LIFETIME_SECONDS, "content": content})
-        return urlsafe_b64encode(self._mac(body, request) + body).decode()
+        return self.sign(_PURPOSE, body, request)
 
     def open(self, state: Any, request: str) -> dict[str, Any]:
         """What was sealed.
@@ -51,14 +52,8 @@ class StateSeal:
         Raises:
             WireError: It was not sealed here, not for this request, or too long ago.
         """
-        try:
-            # The text itself and not what it decodes to: base64 has several texts for some bytes.
-            sealed = urlsafe_b64decode(state)
-            genuine = urlsafe_b64encode(sealed).decode() == state
-        except (binascii.Error, ValueError, TypeError):
-            genuine, sealed = False, b""
-        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
-        if not (genuine and hmac.compare_digest(mac, self._mac(body, request))):
+        body = self.signed(_PURPOSE, state, request)
+        if body is None:
             raise WireError(INVALID_PARAMS, "requestState is not one of this request's; start over")
         opened = orjson.loads(body)
         if opened["until"] < self._now():
@@ -66,10 +61,27 @@ class StateSeal:
         content: dict[str, Any] = opened["content"]
         return content
 
-    def _mac(self, body: bytes, request: str) -> bytes:
+    def sign(self, purpose: bytes, body: bytes, bound: str) -> str:
+        """A text that holds the body, and that nobody else can make."""
+        return urlsafe_b64encode(self._mac(purpose, body, bound) + body).decode()
+
+    def signed(self, purpose: bytes, text: Any, bound: str) -> bytes | None:
+        """The body that was signed for the same purpose and bound to the same; else None."""
+        try:
+            # The text itself and not what it decodes to: base64 has several texts for some bytes.
+            sealed = urlsafe_b64decode(text)
+            genuine = urlsafe_b64encode(sealed).decode() == text
+        except (binascii.Error, ValueError, TypeError):
+            return None
+        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+        if not (genuine and hmac.compare_digest(mac, self._mac(purpose, body, bound))):
+            return None
+        return body
+
+    def _mac(self, purpose: bytes, body: bytes, bound_to: str) -> bytes:
         # The secret has other uses; what is signed here must mean nothing there.
-        key = hashlib.sha256(b"greenroom mcp state " + self._secret().encode()).digest()
-        bound = hashlib.sha256(request.encode()).digest()
+        key = hashlib.sha256(purpose + self._secret().encode()).digest()
+        bound = hashlib.sha256(bound_to.encode()).digest()
         return hmac.digest(key, bound + body, "sha256")
 
 

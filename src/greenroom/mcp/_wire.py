@@ -30,6 +30,8 @@ CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension that lets work go on after the answer."""
 IDEMPOTENCY_KEY: Final = "greenroom/idempotencyKey"
 HANDLER_KEY: Final = "greenroom/handler"
 """In the `_meta` of a listed tool: which component and handler it is, as `cart.add_item`."""
@@ -53,7 +55,7 @@ class Revision:
 
     version: str
     methods: Mapping[str, str]
-    """Method to the name of what answers it in `Methods`."""
+    """Method to where in `Methods` it is answered."""
     statuses: Mapping[int, int]
     """JSON-RPC error code to HTTP status; 200 where it is not named."""
     modern: bool = False
@@ -65,27 +67,30 @@ class Revision:
 
 
 _SHARED_METHODS: Final = {
-    "tools/list": "list_tools",
-    "tools/call": "call_tool",
-    "resources/list": "list_resources",
-    "resources/templates/list": "list_templates",
-    "resources/read": "read_resource",
-    "prompts/list": "list_prompts",
-    "prompts/get": "get_prompt",
-    "completion/complete": "complete",
+    "tools/list": "tools.list",
+    "tools/call": "tools.call",
+    "resources/list": "resources.list",
+    "resources/templates/list": "resources.list_templates",
+    "resources/read": "resources.read",
+    "prompts/list": "prompts.list",
+    "prompts/get": "prompts.get",
+    "completion/complete": "prompts.complete",
 }
 _LEGACY_METHODS: Final = {
     "initialize": "initialize",
     "ping": "ping",
     **_SHARED_METHODS,
     "logging/setLevel": "set_level",
-    "resources/subscribe": "subscribe",
-    "resources/unsubscribe": "subscribe",
+    "resources/subscribe": "resources.subscribe",
+    "resources/unsubscribe": "resources.subscribe",
 }
 _MODERN_METHODS: Final = {
     "server/discover": "discover",
     **_SHARED_METHODS,
-    "subscriptions/listen": "listen",
+    "subscriptions/listen": "resources.listen",
+    "tasks/get": "tasks.get",
+    "tasks/update": "tasks.update",
+    "tasks/cancel": "tasks.cancel",
 }
 
 # A message whose form or envelope is wrong is a 400 in every revision, before this is asked.
@@ -125,7 +130,14 @@ NEWEST_LEGACY: Final = REVISIONS["2025-11-25"]
 
 MODERN_VERSIONS: Final = tuple(r.version for r in REVISIONS.values() if r.modern)
 
-MIRRORED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+MIRRORED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Method to the parameter that must come again in the `Mcp-Name` header (modern era)."""
 
 

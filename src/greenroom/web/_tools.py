@@ -7,7 +7,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect, Request
 
@@ -17,7 +17,7 @@ from greenroom.errors import InvalidArgumentsError, PayloadTooLargeError
 from greenroom.logs import correlation_id, new_correlation_id
 from greenroom.nesting import MAX_DEPTH, is_too_deep
 from greenroom.web._problems import problem_response
-from greenroom.web._security import refuse
+from greenroom.web._security import TokenShown, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,11 +51,24 @@ def tool_router(
         max_body_bytes: The largest body.
         guard: Of the endpoint: who may come in, and use which tool; None lets everybody.
     """
-    router = APIRouter(prefix=f"{path}/tools", tags=[path.strip("/") or "tools"])
+    router = APIRouter(
+        prefix=f"{path}/tools",
+        tags=[path.strip("/") or "tools"],
+        dependencies=[Depends(TokenShown())] if guard is not None and guard.takes_tokens else None,
+        responses=_refusals(guard),
+    )
     for tool in tools:
         if not (isinstance(tool, MethodTool) and tool.shape == "content"):
             _add(router, _Route(tool, caller, hosts, max_body_bytes, guard))
     return router
+
+
+def _refusals(guard: Guard | None) -> dict[int | str, dict[str, Any]]:
+    """What callers are told who may not come in."""
+    if guard is None:
+        return {}
+    statuses = (401, 403, 429) if guard.takes_tokens else (403, 429)
+    return dict.fromkeys(statuses, _PROBLEM)
 
 
 def _add(router: APIRouter, route: _Route) -> None:

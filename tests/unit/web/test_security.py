@@ -29,6 +29,8 @@ from greenroom import (
     async_component_client,
     component,
     component_client,
+    mcp_endpoint,
+    mcp_tool,
     request_context,
     secured,
 )
@@ -117,6 +119,29 @@ def test_openapi_knows_which_routes_take_tokens(tmp_path: Path) -> None:
     }
     assert document["paths"]["/with"]["get"]["security"] == [{"bearer": []}]
     assert "security" not in document["paths"]["/without"]["get"]
+
+
+def test_openapi_knows_that_tools_take_tokens(tmp_path: Path) -> None:
+    @mcp_endpoint(path="/own", server_name="own", http=True, jwt=JWT)
+    class Own:
+        @mcp_tool(description="Answers.")
+        def own(self) -> str:
+            return "yes"
+
+    @mcp_endpoint(path="/open", server_name="open", http=True)
+    class Open:
+        @mcp_tool(description="Answers.")
+        def open(self) -> str:
+            return "yes"
+
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/test.db")
+    document = Service("tools", endpoints=[Own, Open], settings=settings).app.openapi()
+
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    own = document["paths"]["/own/tools/own"]["post"]
+    assert own["security"] == [{"bearer": []}]
+    assert {"401", "403", "429"} <= own["responses"].keys()
+    assert "security" not in document["paths"]["/open/tools/open"]["post"]
 
 
 def test_a_path_can_not_forge_lines_of_the_log(
