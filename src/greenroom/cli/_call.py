@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 from greenroom.cli._failure import CommandFailed
@@ -39,6 +41,12 @@ def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="the service, or its MCP endpoint (default: http://GREENROOM_HOST:GREENROOM_PORT/mcp)",
     )
     parser.add_argument("--idempotency-key", help="the same key again does nothing again")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="a bearer token, where the endpoint asks for one (or the variable GREENROOM_TOKEN)",
+    )
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait (default: 30)")
     parser.set_defaults(run=run)
 
@@ -46,9 +54,8 @@ def add_call(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run(chosen: argparse.Namespace) -> int:
     """Find the tool, call it, print what it answered."""
     ref = parse_ref(chosen.instance)
-    server = _Server(
-        local_url(load_settings()) if chosen.url is None else chosen.url, chosen.timeout
-    )
+    url = local_url(load_settings()) if chosen.url is None else chosen.url
+    server = _Server(url, chosen.timeout, _token(chosen.token_file))
     tool = _find(server, ref.component, chosen.handler)
     schema = tool["inputSchema"].get("properties", {})
     arguments = dict(_parse(one, schema) for one in chosen.arguments)
@@ -105,12 +112,23 @@ def _parse(text: str, schema: dict[str, Any]) -> tuple[str, Any]:
         return name, value
 
 
+def _token(file: Path | None) -> str | None:
+    """Not an argument of its own: whoever lists the processes of the machine would read it."""
+    if file is None:
+        return os.environ.get("GREENROOM_TOKEN")
+    try:
+        return file.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"The token in {file} can't be read: {error}.", usage=True) from None
+
+
 class _Server:
     """A running service's MCP endpoint."""
 
-    def __init__(self, url: str, timeout: float) -> None:
+    def __init__(self, url: str, timeout: float, token: str | None) -> None:
         self._url = with_path(url, "/mcp")
         self._timeout = timeout
+        self._token = token
 
     def tools(self) -> Iterator[dict[str, Any]]:
         """Every tool, page after page."""
@@ -132,11 +150,18 @@ class _Server:
         return result
 
     def _post(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+        if self._token is not None:
+            headers = {**headers, "Authorization": f"Bearer {self._token}"}
         late = "Look at the state, or call again with the same --idempotency-key."
         status, text = post(self._url, body, headers, timeout=self._timeout, late=late)
         if status >= HTTPStatus.BAD_REQUEST and not text.startswith(b"{"):
             raise CommandFailed(
                 f"There is no MCP endpoint at {self._url} (HTTP {status}). Give its URL with --url."
+            )
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise CommandFailed(
+                f"The service refused (HTTP {status}): {_said(text)} Give a token that it "
+                "takes with --token-file, or in GREENROOM_TOKEN."
             )
         try:
             answer = json.loads(text)
@@ -145,3 +170,11 @@ class _Server:
         if not isinstance(answer, dict) or not answer.keys() & {"result", "error"}:
             raise CommandFailed(f"What answers at {self._url} is not an MCP endpoint.")
         return answer
+
+
+def _said(text: bytes) -> str:
+    """What an answer says of its error."""
+    answer = json.loads(text)
+    error = answer.get("error")
+    found = error.get("message") if isinstance(error, dict) else answer.get("detail")
+    return str(found or "no reason given.")

@@ -1,7 +1,10 @@
 """`greenroom call`, against an endpoint under a real server."""
 
 import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +115,57 @@ def test_a_server_without_mcp_is_told(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_url_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", "counter/c", "increase", "--url", "ftp://x"]) == 2
     assert "is not the URL of a service" in capsys.readouterr().err
+
+
+@pytest.fixture
+def guarded() -> Iterator[tuple[str, list[str | None]]]:
+    """An endpoint that refuses everybody, and what tokens it was given."""
+    tokens: list[str | None] = []
+
+    class Guard(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            tokens.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"error": {"code": 1, "message": "A bearer token is required."}}'
+            self.send_response(401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Guard)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/mcp", tokens
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_token_is_sent_and_asked_for(
+    guarded: tuple[str, list[str | None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url, tokens = guarded
+    file = tmp_path / "token"
+    file.write_text("from-a-file\n")
+
+    assert main(["call", "counter/c", "increase", "--url", url]) == 1
+    said = capsys.readouterr().err
+    assert "A bearer token is required. Give a token that it takes with --token-file" in said
+    monkeypatch.setenv("GREENROOM_TOKEN", "from-outside")
+    assert main(["call", "counter/c", "increase", "--url", url]) == 1
+    assert main(["call", "counter/c", "increase", "--url", url, "--token-file", str(file)]) == 1
+    assert tokens == [None, "Bearer from-outside", "Bearer from-a-file"]
+
+
+def test_a_token_that_can_t_be_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "none")
+
+    assert main(["call", "counter/c", "increase", "--token-file", missing]) == 2
+    assert "can't be read" in capsys.readouterr().err
