@@ -319,10 +319,20 @@ def test_a_key_that_was_used_brings_back_its_receipt(store: Store) -> None:
     outcome = commit_one(store, CART, head, a_write(an_event("again"), key="k"))
 
     assert isinstance(outcome.error, ConcurrentWriteError)
-    assert outcome.duplicate is not None
-    assert (outcome.duplicate.key, outcome.duplicate.reply) == ("k", b'"done"')
-    assert outcome.duplicate.sequence_number == 1
+    [first] = outcome.duplicates
+    assert (first.key, first.reply, first.sequence_number) == ("k", b'"done"', 1)
     assert payloads(store, CART) == ["a"]
+
+
+def test_every_key_that_was_used_brings_back_its_receipt(store: Store) -> None:
+    head = commit_ok(
+        store, CART, fresh(), *(a_write(an_event(key), key=key) for key in ("a", "b", "c"))
+    )
+    again = [a_write(an_event(key), key=key) for key in ("c", "new", "a")]
+    [outcome] = store.journal.commit([a_chain(CART, head, *again)])
+
+    assert {one.key: one.sequence_number for one in outcome.duplicates} == {"a": 1, "c": 3}
+    assert payloads(store, CART) == ["a", "b", "c"]
 
 
 def test_a_receipt_comes_back_as_it_was(store: Store) -> None:
@@ -348,7 +358,7 @@ def test_a_used_key_keeps_its_chain_out_and_lets_the_others_in(store: Store) -> 
         ]
     )
 
-    assert mine.duplicate is not None
+    assert [one.key for one in mine.duplicates] == ["k"]
     assert others.error is None
     assert payloads(store, CART) == ["a"]
     assert payloads(store, OTHER) == ["c"]

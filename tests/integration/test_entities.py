@@ -371,6 +371,26 @@ def test_one_key_sent_by_many_at_once_is_carried_out_once(runtime: Runtime) -> N
     assert runtime.client.for_event_sourced_entity(Counter, "a").ask(Counter.total) == 3
 
 
+def test_many_keys_that_come_again_at_once_find_their_answers(runtime: Runtime) -> None:
+    """However many: none is taken for a conflict with somebody else."""
+
+    def send_all(expected: list[int]) -> None:
+        async def send(number: int) -> int:
+            counter = runtime.async_client.for_event_sourced_entity(Counter, "a")
+            return await counter.with_options(idempotency_key=str(number)).ask(Counter.increase, 1)
+
+        async def all_at_once() -> list[int]:
+            return list(await asyncio.gather(*map(send, range(100))))
+
+        assert asyncio.run(all_at_once()) == expected
+
+    replies = list(range(1, 101))
+    send_all(replies)
+    send_all(replies)
+
+    assert runtime.client.for_event_sourced_entity(Counter, "a").ask(Counter.total) == 100
+
+
 def test_an_expected_version_is_checked(runtime: Runtime) -> None:
     """A writer that read an older state is told."""
     counter = runtime.client.for_event_sourced_entity(Counter, "a")

@@ -106,9 +106,8 @@ class JournalMachine(RuleBasedStateMachine):
             used = expires > now
             if not fits or used:
                 assert isinstance(outcome.error, ConcurrentWriteError)
-                assert (outcome.duplicate is not None) == used
-                if outcome.duplicate is not None:
-                    assert outcome.duplicate.sequence_number == number
+                found = [one.sequence_number for one in outcome.duplicates]
+                assert found == ([number] if used else [])
                 continue
             assert outcome.error is None
             assert outcome.head is not None

@@ -251,7 +251,10 @@ def step_mark(function: Any) -> StepMark | None:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether a step is a coroutine function."""
-    return inspect.iscoroutinefunction(inspect.unwrap(function))
+    # What is awaited may be a decorator, or what a decorator passes through.
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        inspect.unwrap(function)
+    )
 
 
 MAX_REASON = 1000

@@ -31,8 +31,8 @@ class Journal(Protocol):
         """Write the chains in one transaction, each whole or not at all.
 
         Returns one outcome per chain, in order: its new head, or the error that kept that
-        chain out while the others went in (`ConcurrentWriteError`, with the first use beside
-        it when an idempotency key had been used). Every record gets the next `slice_seq` of
+        chain out while the others went in (`ConcurrentWriteError`, with the first uses beside
+        it of idempotency keys that had been used). Every record gets the next `slice_seq` of
         its slice, without gaps, in the order of the batch.
 
         Raises:

@@ -121,8 +121,8 @@ class Outcome:
     """Where the instance stands now, when the chain was written."""
     error: PersistenceError | None = None
     """Why this chain alone was left out while the others went in."""
-    duplicate: Receipt | None = None
-    """Set beside the error when a key of the chain had been used before: its first use."""
+    duplicates: tuple[Receipt, ...] = ()
+    """Beside the error: the first uses of those keys of the chain that had been used before."""
 
 
 @dataclass(slots=True)

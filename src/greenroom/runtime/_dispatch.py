@@ -167,10 +167,18 @@ class OwnLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         blocked_threads[get_ident()] = "on the runtime's event loop"
+        while not self._ran_to_its_end():
+            pass
+        blocked_threads.pop(get_ident(), None)
+
+    def _ran_to_its_end(self) -> bool:
         try:
             self.loop.run_forever()
-        finally:
-            blocked_threads.pop(get_ident(), None)
+        except BaseException:
+            # asyncio lets the SystemExit of any task end the loop; here others work on it too.
+            _log.exception("A task wanted to end the process; the event loop goes on")
+            return False
+        return True
 
     def stop(self) -> None:
         """End the loop and its thread."""

@@ -376,8 +376,7 @@ class EntityActor(SlicedActor):
         self._last = None
         self.actor_inbox.paused = False
         again: list[CallRequest] = []
-        for one in reversed(failed):
-            sort_out(one, again)
+        sort_out(failed[::-1], again)
         self.actor_inbox.put_first(again)
 
     def _crash(self, call: CallRequest, error: BaseException) -> None:

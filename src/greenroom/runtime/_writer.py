@@ -318,9 +318,9 @@ def _fail_chain(writes: list[PendingWrite], outcome: Outcome) -> None:
     error = outcome.error
     if error is None:
         error = _as_persistence_error(InternalError("The journal gave neither a head nor an error"))
+    first_uses = {one.key: one for one in outcome.duplicates}
     for write in writes:
-        if outcome.duplicate is not None and write.call.idempotency_key == outcome.duplicate.key:
-            write.duplicate = outcome.duplicate
+        write.duplicate = first_uses.get(write.call.idempotency_key)
         write.fail(error)
     writes[0].actor.on_write_failed()
 

@@ -1,12 +1,14 @@
 """Back-offs, policies and named calls."""
 
 from datetime import timedelta
+from functools import wraps
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom import Backoff, Fail, Retry, StepSettings, WorkflowSettings, call, step
+from greenroom.components import is_async
 from greenroom.components.workflow_effects import STEP
 
 moments = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=2))
@@ -119,3 +121,23 @@ def test_a_call_shows_what_it_calls() -> None:
     def book(room: int, *, night: str) -> None: ...
 
     assert repr(call(book, 3, night="friday")) == "call(book, 3, night='friday')"
+
+
+def test_decorated_steps_are_awaited_where_either_part_is() -> None:
+    async def waits() -> None: ...
+
+    def blocks() -> None: ...
+
+    @wraps(blocks)
+    async def now_waits() -> None: ...
+
+    @wraps(waits)
+    def passes_on() -> object:
+        return waits()
+
+    assert [is_async(one) for one in (waits, now_waits, passes_on, blocks)] == [
+        True,
+        True,
+        True,
+        False,
+    ]

@@ -86,3 +86,22 @@ def test_only_the_loop_forbids_waiting_for_the_disk(dispatcher: Dispatcher) -> N
     assert done.wait(10)
     assert seen == [isinstance(dispatcher, PoolDispatcher)]
     assert dispatcher.blocking_allowed()
+
+
+def test_a_task_that_exits_does_not_end_the_loop_for_the_others() -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    async def gather() -> list[BaseException | None]:
+        return await asyncio.gather(leave(), return_exceptions=True)
+
+    async def work() -> str:
+        return "done"
+
+    own = OwnLoop()
+    left = asyncio.run_coroutine_threadsafe(gather(), own.loop)
+
+    assert asyncio.run_coroutine_threadsafe(work(), own.loop).result(10) == "done"
+    [error] = left.result(10)
+    assert isinstance(error, SystemExit)
+    own.stop()

@@ -308,7 +308,7 @@ def test_a_key_that_was_used_finds_its_first_answer(journal: FakeJournal) -> Non
     first = Receipt("k", "increase", None, "f", b"1", 0)
 
     def losing(chain: Chain) -> Outcome:
-        return Outcome(error=ConcurrentWriteError(chain.ref, expected=0), duplicate=first)
+        return Outcome(error=ConcurrentWriteError(chain.ref, expected=0), duplicates=(first,))
 
     journal._outcome = losing  # type: ignore[method-assign]
     writer = JournalWriter(journal, max_batch=10, run_later=lambda run: run())  # type: ignore[arg-type]

@@ -54,14 +54,14 @@ def judge(connection: Any, fence: Fence, chains: Sequence[Chain], now: int) -> V
         head, keys = chain.head, _keys(chain)
         position = positions.get(chain.ref, _NEW)
         used = [receipts[position[0], key] for key in keys if (position[0], key) in receipts]
-        first = next((row for row in used if row.receipt_expires_at > now), None)
+        valid = [row for row in used if row.receipt_expires_at > now]
         stands = position == (head.instance_id, head.generation, head.sequence_number)
-        if stands and first is None and len(keys) == len(set(keys)) and chain.ref not in seen:
+        if stands and not valid and len(keys) == len(set(keys)) and chain.ref not in seen:
             verdict.expired += [(row.record_id,) for row in used]
         else:
             error = ConcurrentWriteError(chain.ref, expected=head.sequence_number)
-            duplicate = None if first is None else receipt_of(connection, first)
-            verdict.losers[place] = Outcome(error=error, duplicate=duplicate)
+            first_uses = tuple(receipt_of(connection, row) for row in valid)
+            verdict.losers[place] = Outcome(error=error, duplicates=first_uses)
         seen.add(chain.ref)
     return verdict
 
