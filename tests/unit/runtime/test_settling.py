@@ -46,7 +46,7 @@ def test_who_waits_with_a_key_that_was_used_before_has_the_answer_of_the_first()
     write.fail(ConcurrentWriteError(REF, expected=2))
     again: list[CallRequest] = []
 
-    sort_out(write, again)
+    sort_out([write], again)
 
     assert (answer_of(first).json, answer_of(same).json) == (b"5", b"5")
     with pytest.raises(IdempotencyKeyReusedError):
