@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from greenroom import (
     ReadOnlyEffect,
     Retry,
     StepEffect,
+    TimerScheduler,
     Workflow,
     WorkflowClient,
     WorkflowSettings,
@@ -94,8 +96,9 @@ class Careless(Workflow[int]):
 class Clumsy(Workflow[int]):
     """Does everything that one should not."""
 
-    def __init__(self, client: ComponentClient) -> None:
+    def __init__(self, client: ComponentClient, timers: TimerScheduler) -> None:
         self.client = client
+        self.timers = timers
 
     def empty_state(self) -> int:
         return 0
@@ -164,6 +167,22 @@ class Clumsy(Workflow[int]):
         cancellation.on_cancel(fail)
         cancellation.on_cancel(lambda: stage.trace.append("cancelled"))
         stage.hold("cancels")
+        return self.step_effects.end()
+
+    @step
+    def starts_threads(self) -> StepEffect:
+        counter = self.client.for_event_sourced_entity(Counter, "threads")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: counter.ask(Counter.increase, 1), range(20)))
+        start = self.client.for_workflow(Clumsy, "timed").deferred(Clumsy.wait, "late")
+        timer = threading.Thread(
+            target=self.timers.start_single_timer, args=("timer", SECOND * 1000, start)
+        )
+        timer.start()
+        timer.join()
+        stage.trace.append("threads")
+        if len(stage.trace) < 3:
+            raise ValueError("once more")
         return self.step_effects.end()
 
     @step
@@ -326,6 +345,20 @@ def test_compensations_are_not_given_up_by_what_is_said_of_all_steps(running: Ru
     assert eventually(is_over)
     assert careless.status().reason == "changed my mind"
     assert stage.trace == ["undo 2"] * 5 + ["undo 1"] * 5
+
+
+def test_what_threads_of_a_step_call_is_carried_out_once(running: Running) -> None:
+    running.clumsy().ask(Clumsy.start_at, "starts_threads")
+
+    def is_over() -> bool:
+        running.advance(SECOND)
+        return running.clumsy().status().status == "ended"
+
+    assert eventually(is_over)
+    client = running.runtime.client
+    assert client.for_event_sourced_entity(Counter, "threads").ask(Counter.total) == 20
+    assert [one.cause for one in client.timers.history("timer")] == ["start"]
+    assert stage.trace == ["threads"] * 3
 
 
 # -- children ------------------------------------------------------------------------------

@@ -77,11 +77,17 @@ call_origin: ContextVar[CallOrigin | None] = ContextVar("greenroom_call_origin",
 """The step whose code runs now, if it is one."""
 
 
-def comes_from(request: CallRequest) -> None:
-    """Say which step makes a call, if one does, and see to it that it is carried out once."""
-    origin = call_origin.get()
+def comes_from(request: CallRequest, origin: CallOrigin | None) -> None:
+    """Say which step makes a call, if one does, and see to it that it is carried out once.
+
+    Args:
+        request: The call.
+        origin: Whose client makes it: threads that a step has started know nothing else.
+    """
+    origin = call_origin.get() or origin
     if origin is None:
         return
+    request.origin = origin
     if origin.on_call is not None:
         origin.on_call(request)
     if request.idempotency_key is None and not request.handler.read_only:
@@ -95,9 +101,8 @@ def comes_from(request: CallRequest) -> None:
 
 def has_failed(request: CallRequest) -> None:
     """A call has failed; made once more by the same step, it is the same call."""
-    origin = call_origin.get()
-    if origin is not None:
-        origin.release(request.idempotency_key)
+    if request.origin is not None:
+        request.origin.release(request.idempotency_key)
 
 
 @dataclass(slots=True)
@@ -128,6 +133,8 @@ class CallRequest:
     """Whether the caller wants JSON; then a reply that has none is refused before it is stored."""
     attempts: int = 0
     """How often a conflict made it run again."""
+    origin: CallOrigin | None = None
+    """The step that makes the call, if one does."""
     reply_to: ReplyFuture[Answer] | None = None
 
     @property

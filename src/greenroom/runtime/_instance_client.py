@@ -115,7 +115,7 @@ class _Reference(Generic[C]):
                 traceparent=trace,
                 chain=call_chain.get(),
             )
-        comes_from(request)
+        comes_from(request, self._caller.origin)
         return request
 
     def deferred(

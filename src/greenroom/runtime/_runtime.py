@@ -69,7 +69,7 @@ from greenroom.settings import Settings, load_settings
 if TYPE_CHECKING:
     from greenroom.components import TimerStatus
     from greenroom.persistence import InstanceSummary, Store
-    from greenroom.runtime._calls import Answer
+    from greenroom.runtime._calls import Answer, CallOrigin
     from greenroom.runtime._dependencies import DependencyProvider
     from greenroom.runtime._step_engine import Wrap
     from greenroom.runtime._step_run import StepRun
@@ -123,6 +123,8 @@ class Runtime:
         defined = define_all(components)
         self.definitions: Mapping[str, ComponentDefinition] = {one.id: one for one in defined}
         self._by_class = {one.cls: one for one in defined}
+        self.origin: CallOrigin | None = None
+        """No step: those have clients of their own."""
         self.client = ComponentClient(self)
         self.async_client = AsyncComponentClient(self)
         own: dict[type[Any], object] = {

@@ -106,7 +106,8 @@ class StepRuns:
             reason=position.reason,
         )
         given = decode_input(host.step_codec, definition, stored)
-        function = partial(definition.function, host.new_object(session), **given)
+        object_ = host.new_object(session, origin=run.origin)
+        function = partial(definition.function, object_, **given)
         self._runs[branch] = run
         run.start(host.engine, function, is_async=definition.is_async)
 

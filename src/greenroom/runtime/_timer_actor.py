@@ -22,6 +22,7 @@ from greenroom.runtime._calls import Answer, CallOrigin, CallRequest
 from greenroom.runtime._causes import cause_of_attempt, said
 from greenroom.runtime._entity_actor import NO_HANDLER, READY
 from greenroom.runtime._metadata import origin_of
+from greenroom.runtime._run_clients import clients_of_run
 from greenroom.runtime._self_acting import SelfActingActor
 from greenroom.runtime._step_run import StepRun
 from greenroom.runtime._timer_targets import (
@@ -149,9 +150,9 @@ class TimerActor(SelfActingActor):
 
         def act() -> Any:
             context = action_context(name, timer, run)
-            return function(
-                self.host.targets.new_action(target.definition, context), *target.values
-            )
+            given = partial(clients_of_run, origin=run.origin)
+            action = self.host.targets.new_action(target.definition, context, given)
+            return function(action, *target.values)
 
         run.start(engine, act, is_async=is_async(function))
 

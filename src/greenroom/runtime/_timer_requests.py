@@ -27,7 +27,7 @@ from greenroom.runtime._timer_targets import TargetGoneError
 if TYPE_CHECKING:
     from greenroom.components import HistoryEntry, TimerStatus
     from greenroom.ids import EntityRef
-    from greenroom.runtime._calls import Answer
+    from greenroom.runtime._calls import Answer, CallOrigin
     from greenroom.runtime._timer_targets import TimerTargets
 
 TIMER_DEFINITION = define(TimerKeeper)
@@ -39,6 +39,8 @@ _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 class TimerCaller(Protocol):
     """What a timer scheduler needs of the runtime."""
 
+    @property
+    def origin(self) -> CallOrigin | None: ...
     @property
     def targets(self) -> TimerTargets: ...
     def now_ms(self) -> int: ...
@@ -66,7 +68,9 @@ class TimerOptions(NamedTuple):
     metadata: Metadata
 
 
-def timer_request(name: str, handler: str, args: tuple[Any, ...]) -> CallRequest:
+def timer_request(
+    caller: TimerCaller, name: str, handler: str, args: tuple[Any, ...]
+) -> CallRequest:
     """A command to a timer, from whoever the current call works for."""
     found = TIMER_DEFINITION.handlers[handler]
     request = CallRequest(
@@ -76,7 +80,7 @@ def timer_request(name: str, handler: str, args: tuple[Any, ...]) -> CallRequest
         correlation_id=correlation_id.get(),
         chain=call_chain.get(),
     )
-    comes_from(request)
+    comes_from(request, caller.origin)
     return request
 
 

@@ -19,7 +19,7 @@ from greenroom.ids import EntityRef, entity_ref
 from greenroom.runtime._calls import CallRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from greenroom.components import (
         ComponentDefinition,
@@ -83,12 +83,17 @@ class TimerTargets:
             raise TargetGoneError(str(error)) from None
         return Target(definition, handler, call.instance, values)
 
-    def new_action(self, definition: ComponentDefinition, context: TimedActionContext) -> Any:
+    def new_action(
+        self,
+        definition: ComponentDefinition,
+        context: TimedActionContext,
+        given_for_run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> Any:
         """An object of a timed action's class, for one call; its constructor sees the context."""
         cls: Any = definition.cls
         made = cls.__new__(cls)
         made._greenroom = context
-        given = self._dependencies[definition.id]
+        given = given_for_run(self._dependencies[definition.id])
         made.__init__(**{name: given[name] for name in definition.dependencies})
         return made
 

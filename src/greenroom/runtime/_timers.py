@@ -185,7 +185,7 @@ class TimerScheduler:
         return self._caller.history(entity_ref(TIMERS, name), after, limit)
 
     def _ask(self, name: str, handler: str, *args: Any) -> Any:
-        request = timer_request(name, handler, args)
+        request = timer_request(self._caller, name, handler, args)
         try:
             return self._caller.call_blocking(request).value
         except BaseException:
@@ -278,7 +278,7 @@ class AsyncTimerScheduler:
         return await asyncio.to_thread(self._caller.history, ref, after, limit)
 
     async def _ask(self, name: str, handler: str, *args: Any) -> Any:
-        request = timer_request(name, handler, args)
+        request = timer_request(self._caller, name, handler, args)
         try:
             return (await self._caller.call(request)).value
         except BaseException:

@@ -9,6 +9,7 @@ from greenroom.components import WorkflowSession, new_instance
 from greenroom.persistence import Codec, Head, StoredType
 from greenroom.runtime._position import Position, Progress, read_position
 from greenroom.runtime._recovery import recover_latest
+from greenroom.runtime._run_clients import clients_of_run
 from greenroom.runtime._self_acting import SelfActingHost
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from greenroom.components import ComponentDefinition, StoredTypeInfo
     from greenroom.ids import EntityRef
+    from greenroom.runtime._calls import CallOrigin
     from greenroom.runtime._workflow_plans import WorkflowPlan
 
 
@@ -47,9 +49,10 @@ class WorkflowHost(SelfActingHost):
         self.plan = plan
         self.step_codec = step_codec(definition)
 
-    def new_object(self, session: WorkflowSession[Any]) -> Any:
+    def new_object(self, session: WorkflowSession[Any], *, origin: CallOrigin | None = None) -> Any:
         """A fresh object of the workflow's class: one for each command and each step."""
-        return new_instance(self.definition, session, self.dependencies)
+        given = self.dependencies if origin is None else clients_of_run(self.dependencies, origin)
+        return new_instance(self.definition, session, given)
 
     def recover(self, ref: EntityRef) -> Any:
         """Read where an instance stands. Blocks on the database."""
