@@ -8,8 +8,9 @@ From the inside out:
   `_event_sourced_actor` and `_key_value_actor` are its kinds, `_recovery` reads one back.
 - `_writer` commits for them together, `_settling` and `_failures` see to what did not go in.
 - `_self_acting` is an instance that also acts when nobody calls: `_workflow_actor` (with
-  `_position`, `_transitions`, `_workflow_plans`) and `_timer_actor`; `_step_engine`, `_step_runs`, `_run_clients`,
-  `_step_run` and `_step_threads` run their attempts, `_alarms` and `_sweeps` wake them.
+  `_position`, `_transitions`, `_workflow_plans`) and `_timer_actor`; `_step_engine`, `_step_runs`,
+  `_run_clients`, `_step_run` and `_step_threads` run their attempts, `_alarms` and `_sweeps` wake
+  them.
 - `_owner` and `_peers` share the slices with other processes.
 - `_client`, `_instance_client` and `_timers` are the way in; `_look`, `_timer_look`,
   `_workflow_look` and `_reader` the way to what is stored.
