@@ -25,7 +25,7 @@ from greenroom import (
     component,
     step,
 )
-from greenroom.errors import HandlerError
+from greenroom.errors import HandlerError, TransitionNotAllowedError
 from greenroom.ids import EntityRef
 from greenroom.persistence import Chain, CommandWrite, Encoded, NewRecord, RecordKind
 from greenroom.runtime import Runtime
@@ -79,6 +79,12 @@ class Careless(Workflow[int]):
     def settings(self) -> WorkflowSettings:
         failed = Retry(max_retries=1, backoff=QUICK, failover_to=Fail("enough"))
         return WorkflowSettings(recovery=failed)
+
+    def go_elsewhere(self) -> Effect[str]:
+        return self.effects.pause("elsewhere").then_reply("elsewhere")
+
+    def set(self, to: int) -> Effect[int]:
+        return self.effects.update_state(to).then_reply(to)
 
     def start(self) -> Effect[str]:
         recorded = self.effects.compensate_with(self.undo, 1).compensate_with(self.undo, 2)
@@ -142,6 +148,16 @@ class Clumsy(Workflow[int]):
 
     def wait(self, reason: str) -> Effect[str]:
         return self.effects.pause(reason).then_reply("waiting")
+
+    def wait_for_bug(self) -> Effect[str]:
+        paused = self.effects.pause("waiting", timeout=SECOND, on_timeout=call(self.wake_wrongly))
+        return paused.then_reply("waiting")
+
+    def wake_wrongly(self) -> Effect[None]:
+        stage.trace.append("woken")
+        if len(stage.trace) < 15:
+            raise RuntimeError("a bug in a handler")
+        return self.effects.end("woken").then_reply(None)
 
     # -- steps
 
@@ -311,6 +327,26 @@ def test_commands_do_not_wait_for_the_end_of_children(running: Running) -> None:
     assert running.runtime.client.state_at(Clumsy, "c") == 7
 
 
+def test_the_handler_of_a_pause_is_tried_again_in_sight(running: Running) -> None:
+    running.clumsy().ask(Clumsy.wait_for_bug)
+    running.advance(2 * SECOND)
+    assert eventually(lambda: running.clumsy().status().last_error is not None)
+    status = running.clumsy().status()
+    assert (status.status, status.last_error) == ("paused", "RuntimeError: a bug in a handler")
+
+    def is_over() -> bool:
+        running.advance(SECOND)
+        return running.clumsy().status().status == "ended"
+
+    assert eventually(is_over)
+    assert stage.trace == ["woken"] * 15
+    assert running.causes()[:3] == [
+        ("command", "wait_for_bug"),
+        ("attempt", "wake_wrongly"),
+        ("attempt", "wake_wrongly"),
+    ]
+
+
 # -- steps ---------------------------------------------------------------------------------
 
 
@@ -337,6 +373,10 @@ def test_an_error_that_can_t_be_shown_is_an_error_like_another(running: Running)
 def test_compensations_are_not_given_up_by_what_is_said_of_all_steps(running: Running) -> None:
     careless = running.runtime.client.for_workflow(Careless, "c")
     careless.ask(Careless.start)
+    assert eventually(lambda: careless.status().status == "retrying")
+    with pytest.raises(TransitionNotAllowedError, match="is compensating"):
+        careless.ask(Careless.go_elsewhere)
+    assert careless.ask(Careless.set, 5) == 5
 
     def is_over() -> bool:
         running.advance(SECOND)

@@ -25,8 +25,11 @@ from greenroom.components import (
     ChildOutcome,
     Compensate,
     Delete,
+    End,
     Fail,
     MethodCall,
+    Retry,
+    Stay,
     StepResult,
     StepTransition,
     ToStep,
@@ -69,7 +72,6 @@ from greenroom.runtime._workflow_status import due_time, status_of
 from greenroom.runtime._writer import deliver, is_durable
 
 if TYPE_CHECKING:
-    from greenroom.components import Retry
     from greenroom.ids import EntityRef
     from greenroom.runtime._step_run import StepRun
     from greenroom.runtime._workflow_host import WorkflowHost
@@ -158,12 +160,14 @@ class WorkflowActor(SelfActingActor):
     def _crash(self, call: CallRequest, error: BaseException) -> None:
         """The handler failed: tell the caller, and let the workflow go on undisturbed.
 
-        It had an object and a state of its own. The handler of a pause is tried again, after
-        some time, as an entity would be.
+        It had an object and a state of its own. The handler of a pause is tried again, as a step
+        is: in sight.
         """
         if self._ends_pause:
             self._ends_pause = False
-            super()._crash(call, error)
+            until_done = Retry(backoff=self.host.plan.settings.recovery.backoff)
+            now = self.host.clock.now_ms()
+            self._failed(None, call.handler.name, error, now, until_done)
             return
         reference = call.correlation()
         _log.error("%s failed on %s [%s]", call.target, self.ref, reference, exc_info=error)
@@ -179,6 +183,11 @@ class WorkflowActor(SelfActingActor):
             )
         if position.suspended and not position.over:
             return WorkflowSuspendedError(self.ref, reason=position.suspended_because)
+        ending = "compensating" if position.compensating else "out of time"
+        if (position.compensating or position.timed_out) and not isinstance(
+            transition.next, Stay | Fail | End | Delete
+        ):
+            return TransitionNotAllowedError(self.ref, status=ending, reason=position.reason)
         return None
 
     # -- transitions -----------------------------------------------------------------------
@@ -284,7 +293,8 @@ class WorkflowActor(SelfActingActor):
         """Store something on the way to the next transition."""
         self.position = apply_progress(self.position, self.progress, change)
         call, answer = self._own_call()
-        cause["status"] = "retrying" if change.get("retry_at") else self.position.status
+        is_retried = self.position.status == "running" and change.get("retry_at") is not None
+        cause["status"] = "retrying" if is_retried else self.position.status
         cause["steps"] = self.position.steps
         self._set_alarm()
         metadata = encode_progress(origin_of(call), change, cause)
@@ -585,6 +595,8 @@ class WorkflowActor(SelfActingActor):
             return
         if self.progress.pause_ran_out or pause.on_timeout is None:
             return
+        if self.progress.retry_at is not None and now < self.progress.retry_at:
+            return
         try:
             handler = self.host.definition.handler_named(pause.on_timeout.handler)
             values = handler.decode_arguments(pause.on_timeout.arguments.encode())
@@ -609,8 +621,8 @@ class WorkflowActor(SelfActingActor):
         self._renew()
         self._ends_pause = True
         self._run(call)
-        self._ends_pause = False
-        if self.phase is READY and self.position.number == number:
+        has_failed, self._ends_pause = not self._ends_pause, False
+        if not has_failed and self.position.number == number:
             # It has looked, and the pause goes on.
             cause = {"by": "pause-timeout", "name": handler.name}
             self._record_progress({"pause_ran_out": True}, cause)

@@ -31,8 +31,9 @@ def due_time(
         times.append(position.deadline)
     if not position.suspended:
         if position.pause is not None and not progress.pause_ran_out:
-            times.append(position.pause.until)
-        if None not in running:
+            # Later, where its handler has failed and is tried again.
+            times.append(progress.retry_at or position.pause.until)
+        elif None not in running:
             times.append(progress.retry_at)
         times += [
             one.retry_at
